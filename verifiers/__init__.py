@@ -9,7 +9,7 @@ is refused the target's surplus, token 0, is emitted in its place:
 >>> draft = np.broadcast_to([0.25, 0.75], (9, 1, 1, 2))  # [B, K, L, V]
 >>> target = np.broadcast_to([0.75, 0.25], (9, 1, 2, 2))  # [B, K, L+1, V]
 >>> decisions = verifiers.numpy_decisions(np.random.default_rng(1))
->>> verdict = verifiers.get("block").verify(verifiers.Drafts(tokens, draft, target), decisions)
+>>> verdict = verifiers.get("block").verify(verifiers.Drafts.of_paths(tokens, draft, target), decisions)
 >>> verdict.num_accepted.tolist()
 [0, 1, 0, 1, 0, 0, 1, 0, 0]
 >>> verdict.emitted[:2].tolist()  # a correction; an accepted token and a bonus token
@@ -18,38 +18,48 @@ is refused the target's surplus, token 0, is emitted in its place:
 
 from verifiers.errors import InvalidInputError, SpecOracleError
 from verifiers.interface import (
+    EMPTY,
+    ROOT,
     AnyVerifier,
     DecisionSource,
-    Drafting,
     Drafts,
     ModelBound,
+    Paths,
+    Rows,
+    Siblings,
     State,
     StatefulVerifier,
     Traits,
     Verdict,
     Verifier,
+    accepts_of,
     drafting_of,
     traits_of,
 )
-from verifiers.registry import get, names, tree_rule, tree_rule_names
+from verifiers.registry import get, names
 from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
 __distribution__ = "spec-oracle"  # another package on PyPI is called verifiers, too
 
 __all__ = [
+    "EMPTY",
+    "ROOT",
     "AnyVerifier",
     "DecisionSource",
-    "Drafting",
     "Drafts",
     "InvalidInputError",
     "ModelBound",
+    "Paths",
+    "Rows",
     "SamplingDecisions",
+    "Siblings",
     "SpecOracleError",
     "State",
     "StatefulVerifier",
     "Traits",
     "Verdict",
     "Verifier",
+    "accepts_of",
     "drafting_of",
     "get",
     "names",
@@ -57,6 +67,4 @@ __all__ = [
     "replayed_decisions",
     "torch_decisions",
     "traits_of",
-    "tree_rule",
-    "tree_rule_names",
 ]

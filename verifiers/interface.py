@@ -4,42 +4,54 @@ A verifier is a pure function of its drafts and of the answers of a `DecisionSou
 same code be sampled in production, enumerated on toy models, and replayed from a script.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from enum import Enum
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from verifiers.arrays import Array, arange_like, filled, namespace, pick
-from verifiers.errors import InvalidInputError
+from verifiers.arrays import Array, arange_like, filled, namespace
+from verifiers.drafts import EMPTY, Children, Drafts, Path, Siblings
+from verifiers.errors import InvalidInputError, unknown
+from verifiers.rows import ROOT, Paths, Rows
 
-
-class Drafting(Enum):
-    """The law by which K draft paths are drawn from q; a verifier is lossless under the one it declares."""
-
-    INDEPENDENT = "independent"
-    """K paths, independent and identically distributed."""
-
-    DISTINCT = "distinct"
-    """At every node the paths passing there, in their order, draw children without replacement from q;
-    when every token with q > 0 has been drawn there, the round starts anew."""
-
-    TOP_AND_SAMPLED = "top-and-sampled"
-    """At a node with m paths the first m - 1 take the most likely children (ties: smaller token first), the
-    last draws from q without those, or from q itself when nothing is left (`parts.top_draft_law`)."""
+__all__ = [
+    "EMPTY",
+    "ROOT",
+    "AnyVerifier",
+    "Children",
+    "DecisionSource",
+    "Drafts",
+    "ModelBound",
+    "Path",
+    "Paths",
+    "Rows",
+    "Siblings",
+    "State",
+    "StatefulVerifier",
+    "Traits",
+    "Verdict",
+    "Verifier",
+    "accepts_of",
+    "drafting_of",
+    "siblings_named",
+    "traits_of",
+]
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What a rule can do; a rule declares one as its attribute ``traits``.
+    """What the exact machinery needs to know of a rule; a rule declares one as its attribute ``traits``.
 
-    Raises `InvalidInputError` for a ``drafting`` that is none.
+    Raises `InvalidInputError` for a ``drafting`` that is no law of siblings.
     """
 
-    drafting: Drafting = Drafting.INDEPENDENT
-    """How its draft paths must be drawn."""
+    drafting: Siblings | None = None
+    """How its K paths are drawn where nothing else is said; None: the first in `Siblings` that it accepts."""
 
     single_path: bool = False
     """All paths but the first are ignored."""
+
+    paths_only: bool = False
+    """It reads the arrays `Drafts.paths`, so it takes K paths of one length, and no other tree."""
 
     largest_vocab_size: int | None = None
     """The most tokens it is made for; None: any number."""
@@ -51,91 +63,60 @@ class Traits:
     """What is emitted has the same law after the paths in any order: one of the orders is run."""
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "drafting", Drafting(self.drafting))
-        except ValueError:
-            known = ", ".join(member.value for member in Drafting)
-            raise InvalidInputError(f"drafting: unknown {self.drafting!r}; known ones are {known}") from None
+        if self.drafting is not None:
+            object.__setattr__(self, "drafting", siblings_named(self.drafting, "drafting"))
 
 
-@dataclass(frozen=True)
-class Drafts:
-    """Draft paths and both models' probabilities along them, for B independent requests.
-
-    ``tokens`` int [B, K, L]; ``draft_probs`` [B, K, L, V], q(. | context of that position on that path);
-    ``target_probs`` [B, K, L+1, V]. Rows are probability mass and sum to one. Paths that share a prefix have
-    equal rows there. Raises `InvalidInputError` when the shapes disagree.
-    """
-
-    tokens: Array
-    draft_probs: Array
-    target_probs: Array
-
-    def __post_init__(self) -> None:
-        if len(self.tokens.shape) != 3:
-            raise InvalidInputError(f"tokens: expected shape [B, K, L], got {tuple(self.tokens.shape)}")
-        if len(self.draft_probs.shape) != 4:
-            raise InvalidInputError(
-                f"draft_probs: expected shape [B, K, L, V], got {tuple(self.draft_probs.shape)}"
-            )
-        batch, paths, length = self.tokens.shape
-        vocab = self.draft_probs.shape[-1]
-        if tuple(self.draft_probs.shape) != (batch, paths, length, vocab):
-            raise InvalidInputError(
-                f"draft_probs: expected shape {(batch, paths, length, vocab)} to match tokens, "
-                f"got {tuple(self.draft_probs.shape)}"
-            )
-        if tuple(self.target_probs.shape) != (batch, paths, length + 1, vocab):
-            raise InvalidInputError(
-                f"target_probs: expected shape {(batch, paths, length + 1, vocab)} to match tokens, "
-                f"got {tuple(self.target_probs.shape)}"
-            )
-
-    @property
-    def batch(self) -> int:
-        """Number of requests, B."""
-        return int(self.tokens.shape[0])
-
-    @property
-    def num_paths(self) -> int:
-        """Number of draft paths, K."""
-        return int(self.tokens.shape[1])
-
-    @property
-    def draft_length(self) -> int:
-        """Tokens per draft path, L."""
-        return int(self.tokens.shape[2])
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of tokens, V."""
-        return int(self.draft_probs.shape[3])
+def siblings_named(law: object, argument: str) -> Siblings:
+    """Return the law of siblings of a name, or the law itself; raises `InvalidInputError` for another."""
+    try:
+        return Siblings(law)
+    except ValueError:
+        known = [member.value for member in Siblings]
+        raise InvalidInputError(f"{argument}: {unknown(str(law), known, 'law of siblings')}") from None
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What one verification step emits, for B requests.
 
-    ``num_accepted`` int [B], the accepted length tau in 0..L; ``path`` int [B], the path whose prefix was
-    accepted; ``next_token`` int [B], the correction or bonus token; ``draft_tokens`` int [B, K, L], the
-    drafts that were verified.
+    ``node`` int [B]: the last accepted place, `ROOT` where none was; ``next_token`` int [B]: the correction
+    or bonus token; ``drafts``: what was verified.
     """
 
-    num_accepted: Array
-    path: Array
+    node: Array
     next_token: Array
-    draft_tokens: Array
+    drafts: Drafts
+
+    @classmethod
+    def on_paths(cls, drafts: Drafts, path: Array, num_accepted: Array, next_token: Array) -> "Verdict":
+        """Return the verdict that accepts the first ``num_accepted`` int [B] tokens of ``path`` int [B].
+
+        ``drafts`` are K paths of one length (`Drafts.paths`).
+        """
+        last = (num_accepted - 1) * drafts.num_paths + path
+        return cls(namespace(path).where(num_accepted > 0, last, ROOT), next_token, drafts)
+
+    @property
+    def num_accepted(self) -> Array:
+        """The accepted length tau, int [B]."""
+        if self.drafts.num_paths is not None:
+            return self.node // self.drafts.num_paths + 1
+        return self.drafts.path_to(self.node).length
 
     @property
     def emitted(self) -> Array:
-        """Emitted tokens, int [B, L+1]: the accepted prefix, then ``next_token``, padded with -1."""
-        xp = namespace(self.next_token)
-        accepted = pick(self.draft_tokens, self.path)
-        padded = xp.concat([accepted, filled(accepted[:, :1], -1)], axis=1)
-        position = arange_like(padded, padded.shape[1])[None, :]
-        tau = self.num_accepted[:, None]
-        tail = xp.where(position == tau, self.next_token[:, None], filled(padded, -1))
-        return xp.where(position < tau, padded, tail)
+        """Emitted tokens, int [B, L+1]: those from the root to ``node``, ``next_token``, then -1.
+
+        L is the `Drafts.depth`.
+        """
+        xp, length = namespace(self.next_token), self.drafts.depth
+        path = self.drafts.path_to(self.node)
+        tau = path.length
+        padded = xp.concat([path.tokens[:, :length], filled(path.tokens[:, :1], -1)], axis=1)
+        position = arange_like(padded, length + 1)[None, :]
+        tail = xp.where(position == tau[:, None], self.next_token[:, None], filled(padded, -1))
+        return xp.where(position < tau[:, None], padded, tail)
 
 
 class DecisionSource(Protocol):
@@ -156,7 +137,11 @@ State = tuple[Array, ...]
 
 @runtime_checkable
 class Verifier(Protocol):
-    """A verification rule. It may also declare its `Traits`, as the attribute ``traits``."""
+    """A verification rule, for draft trees.
+
+    It says as its attribute ``accepts`` under which laws of `Siblings` it is lossless, and may declare its
+    `Traits`, as the attribute ``traits``. One that says nothing takes independent paths of one length.
+    """
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify a batch of drafts, taking every random decision from ``decisions``."""
@@ -193,15 +178,37 @@ AnyVerifier: TypeAlias = Verifier | StatefulVerifier
 def traits_of(verifier: object) -> Traits:
     """Return the traits that ``verifier`` declares: as ``traits``, else as attributes of their names.
 
-    Raises `InvalidInputError` for a ``drafting`` that is none.
+    A rule that does not say what it ``accepts`` takes paths only. Raises `InvalidInputError` for a
+    ``drafting`` that is no law of siblings.
     """
     declared = getattr(verifier, "traits", None)
-    if isinstance(declared, Traits):
-        return declared
-    names = (field.name for field in fields(Traits))
-    return Traits(**{name: getattr(verifier, name) for name in names if hasattr(verifier, name)})
+    if not isinstance(declared, Traits):
+        names = (field.name for field in fields(Traits))
+        declared = Traits(**{name: getattr(verifier, name) for name in names if hasattr(verifier, name)})
+    return declared if hasattr(verifier, "accepts") else replace(declared, paths_only=True)
 
 
-def drafting_of(verifier: object) -> Drafting:
-    """Return how the draft paths of ``verifier`` must be drawn; errors as `traits_of`."""
-    return traits_of(verifier).drafting
+def accepts_of(verifier: object) -> frozenset[Siblings]:
+    """Return the laws of siblings under which ``verifier`` is lossless.
+
+    Laws may be given by their names. Raises `InvalidInputError` for what is no collection of laws.
+    """
+    accepts = getattr(verifier, "accepts", None)
+    if accepts is None:
+        return frozenset({traits_of(verifier).drafting or Siblings.PATHS})
+    if isinstance(accepts, str | bytes) or not isinstance(accepts, Collection) or not accepts:
+        known = ", ".join(law.value for law in Siblings)
+        raise InvalidInputError(
+            f"accepts: expected laws of siblings, such as {{'independent'}}; known are {known}; got {accepts!r}"
+        )
+    return frozenset(siblings_named(law, "accepts") for law in accepts)
+
+
+def drafting_of(verifier: object) -> Siblings:
+    """Return how the K draft paths of ``verifier`` are drawn where nothing else is said; errors as above.
+
+    Of independent siblings and independent paths, which are the same for K paths, `Siblings.INDEPENDENT`.
+    """
+    declared, accepted = traits_of(verifier).drafting, accepts_of(verifier)
+    law = declared or next(law for law in Siblings if law in accepted)
+    return Siblings.INDEPENDENT if law is Siblings.PATHS else law

@@ -2,7 +2,6 @@
 
 from verifiers.errors import InvalidInputError, unknown
 from verifiers.interface import AnyVerifier
-from verifiers.parts.tree_walk import TreeWalk
 from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.rules.block import BlockVerifier
 from verifiers.rules.block_transport import BlockTransportVerifier
@@ -23,7 +22,6 @@ from verifiers.rules.token import TokenVerifier
 from verifiers.rules.top_draft import TOP_DRAFT
 from verifiers.rules.traversal import TraversalVerifier
 from verifiers.rules.univer import UniVerVerifier
-from verifiers.trees import Siblings, TreeRule
 
 _REGISTRY: dict[str, AnyVerifier] = {
     "token": TokenVerifier(),
@@ -36,7 +34,9 @@ _REGISTRY: dict[str, AnyVerifier] = {
     "k_seq": K_SEQ,
     "canonical": CANONICAL,
     "top_draft": TOP_DRAFT,
+    "eagle": EAGLE,
     "traversal": TraversalVerifier(),
+    "univer": UniVerVerifier(),
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
     "global_resolution": GLOBAL_RESOLUTION,
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
@@ -62,45 +62,3 @@ def get(name: str) -> AnyVerifier:
         return _REGISTRY[name]
     except KeyError:
         raise InvalidInputError(f"name: {unknown(name, _REGISTRY, 'verifier')}") from None
-
-
-_INDEPENDENT = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})
-_SAMPLED = _INDEPENDENT | {Siblings.DISTINCT, Siblings.BEAM}
-
-_WALKS = {
-    "nss": (NSS, frozenset(Siblings)),
-    "naive": (NAIVE, _SAMPLED),
-    "recursive_rejection": (RECURSIVE_REJECTION, _INDEPENDENT),
-    "recursive_rejection_distinct": (RECURSIVE_REJECTION_DISTINCT, _SAMPLED),
-    "k_seq": (K_SEQ, _INDEPENDENT),
-    "canonical": (CANONICAL, _INDEPENDENT),
-    "top_draft": (TOP_DRAFT, frozenset({Siblings.TOP_AND_SAMPLED})),
-    "global_resolution": (GLOBAL_RESOLUTION, _INDEPENDENT),
-}
-
-_TREE_RULES: dict[str, TreeRule] = {
-    "block": BlockVerifier(),
-    **{name: TreeWalk(walk.rule, accepts, traits=walk.traits) for name, (walk, accepts) in _WALKS.items()},
-    "eagle": EAGLE,
-    "traversal": TraversalVerifier(),
-    "univer": UniVerVerifier(),
-    "balanced_multipath_block": BalancedMultipathBlockVerifier(),
-    "lookahead_multipath_block": LookaheadMultipathBlockVerifier(),
-}
-
-
-def tree_rule_names() -> tuple[str, ...]:
-    """Return the names of all rules for draft trees.
-
-    >>> tree_rule_names()[-3:]
-    ('univer', 'balanced_multipath_block', 'lookahead_multipath_block')
-    """
-    return tuple(_TREE_RULES)
-
-
-def tree_rule(name: str) -> TreeRule:
-    """Return the rule for draft trees called ``name``; raises `InvalidInputError` for an unknown one."""
-    try:
-        return _TREE_RULES[name]
-    except KeyError:
-        raise InvalidInputError(f"name: {unknown(name, _TREE_RULES, 'tree rule')}") from None

@@ -2,7 +2,9 @@
 
 from verifiers.arrays import (
     Array,
+    arange_like,
     divide,
+    kept,
     minimum_one,
     minus_multiple,
     namespace,
@@ -11,54 +13,74 @@ from verifiers.arrays import (
     unfilled,
     zeros,
 )
-from verifiers.interface import DecisionSource
+from verifiers.interface import DecisionSource, Path, Rows
 from verifiers.parts.residual import acceptance_ratios, draw_correction, last_success
+from verifiers.rows import ROOT, PathRows
 
 
-def block_weights(target_rows: Array, draft_rows: Array, tokens: Array) -> Array:
-    """Return w_i = min(1, w_{i-1} p(x_i)/q(x_i)), [B, L+1], w_0 = 1 (arXiv 2403.10444, eq. 3)."""
-    xp = namespace(target_rows)
-    ratios = acceptance_ratios(target_rows, draft_rows, tokens)
+def block_weights(ratios: Array) -> Array:
+    """Return w_i = min(1, w_{i-1} p(x_i)/q(x_i)), [B, L+1], w_0 = 1, given p/q [B, L] (2403.10444, eq. 3)."""
     weight = ones(ratios[:, :1])
     weights = [weight]
-    for i in range(tokens.shape[1]):
+    for i in range(ratios.shape[1]):
         weight = minimum_one(weight * ratios[:, i : i + 1])
         weights.append(weight)
-    return xp.concat(weights, axis=1)
+    return namespace(ratios).concat(weights, axis=1)
 
 
-def _surplus(target_rows: Array, draft_rows: Array, weights: Array, place: Array) -> Array:
+def _surplus(path: Path, target: Rows, draft: Rows, weights: Array, place: Array) -> Array:
     """Return S_i = sum_x (w_i p(x) - q(x))+, [B, L]."""
-    xp = namespace(target_rows)
+    xp = namespace(weights)
     sums, below = [], place
-    for i in range(draft_rows.shape[1]):
+    for i in range(path.tokens.shape[1]):
         # All rows in one place, which stays in the cache: new memory costs more than the arithmetic.
-        below = minus_multiple(draft_rows[:, i], weights[:, i : i + 1], target_rows[:, i], out=below)
+        p, q = (rows.row(path.after(i)) for rows in (target, draft))
+        below = minus_multiple(q, weights[:, i : i + 1], p, out=below)
         below = xp.minimum(below, zeros(below[:, :1]), out=below)
         sums.append(-xp.sum(below, axis=-1, keepdims=True))
     return xp.concat(sums, axis=1)
 
 
-def stop_chances(target_rows: Array, draft_rows: Array, weights: Array, place: Array = None) -> Array:
+def stop_chances(path: Path, target: Rows, draft: Rows, weights: Array, place: Array = None) -> Array:
     """Return h_i [B, L+1], the chance to stop after i tokens once every longer prefix has been refused.
 
-    h_L = w_L, else h_i = S_i / (S_i + 1 - w_i) with S_i as in `_surplus` (2403.10444, eq. 4).
+    h = w at the path's end, else h_i = S_i / (S_i + 1 - w_i) with S_i as in `_surplus` (2403.10444, eq. 4).
     Where the denominator vanishes p = q and w_i = 1: every longer prefix is accepted, so h_i is never used.
     What is computed of whole rows is written to ``place``, [B, V] of the weights' type, if it is given.
     """
-    xp = namespace(target_rows)
-    length = draft_rows.shape[1]
-    inner = _surplus(target_rows, draft_rows, weights, place)
+    xp, length = namespace(weights), path.tokens.shape[1]
+    inner = _surplus(path, target, draft, weights, place)
     inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
-    return xp.concat([inner, weights[:, length:]], axis=1)
+    chances = xp.concat([inner, weights[:, length:]], axis=1)
+    if path.length is None:
+        return chances
+    position, end = arange_like(path.tokens, length + 1)[None, :], path.length[:, None]
+    return kept(position <= end, xp.where(position == end, weights, chances))
 
 
-def verify_path(tokens: Array, target: Array, draft: Array, decisions: DecisionSource) -> tuple[Array, Array]:
+def verify_path(path: Path, target: Rows, draft: Rows, decisions: DecisionSource) -> tuple[Array, Array]:
     """Run block verification on one path per request; return the accepted length and the next token, int [B].
 
-    tokens int [B, L]; target [B, L+1, V]; draft [B, L, V], the law by which the path was drawn or selected.
+    ``draft``: the rows by which the path was drawn or selected.
     """
-    weights = block_weights(target, draft, tokens)
-    place = unfilled(draft[:, 0].shape, weights) if weights.dtype == draft.dtype else None
-    tau = decisions.categorical(last_success(stop_chances(target, draft, weights, place)))
-    return tau, draw_correction(target, draft, tau, pick(weights, tau), decisions, place=place)
+    weights = block_weights(acceptance_ratios(path, target, draft))
+    row = draft.row(ROOT)
+    place = unfilled(row.shape, weights) if weights.dtype == row.dtype else None
+    tau = decisions.categorical(last_success(stop_chances(path, target, draft, weights, place)))
+    return tau, draw_correction(path, target, draft, tau, pick(weights, tau), decisions, place=place)
+
+
+def selected(path: Path, target: Array, laws: Array) -> tuple[Path, Rows, Rows]:
+    """Return a selected path as a chain, with the rows of target and draft along it.
+
+    ``target`` [B, L+1, V]; ``laws`` [B, L, V]: the rows by which the path was selected, in place of q.
+    """
+    length = laws.shape[1]
+    chain = Path(path.tokens, arange_like(path.tokens, length)[None, :], path.length, 1)
+    return chain, PathRows(target[:, None], length), PathRows(laws[:, None], length)
+
+
+def verify_selected(path: Path, target: Array, laws: Array, decisions: DecisionSource) -> tuple[Array, Array]:
+    """Run block verification on a `selected` path; return the accepted place and the next token, int [B]."""
+    tau, next_token = verify_path(*selected(path, target, laws), decisions)
+    return path.node(tau), next_token

@@ -21,6 +21,7 @@ from verifiers.arrays import (
     arange_like,
     divide,
     filled,
+    in_working_precision,
     kept,
     namespace,
     ones,
@@ -30,6 +31,11 @@ from verifiers.arrays import (
 )
 from verifiers.parts.powers import power_sum
 from verifiers.parts.repeated_rows import distinct_requests
+
+
+def path_row(rows: Array, path: Array, depth: Array | int) -> Array:
+    """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, M, V], in working precision."""
+    return in_working_precision(rows[arange_like(path, path.shape[0]), path, depth])
 
 
 def ranks(target: Array, draft: Array) -> Array:

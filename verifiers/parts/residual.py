@@ -2,7 +2,6 @@
 
 from verifiers.arrays import (
     Array,
-    arange_like,
     divide,
     in_working_precision,
     kept,
@@ -10,10 +9,9 @@ from verifiers.arrays import (
     namespace,
     ones,
     overwritten,
-    pick,
     positive_part,
 )
-from verifiers.interface import DecisionSource
+from verifiers.interface import DecisionSource, Path, Rows
 
 
 def residual(target: Array, draft: Array) -> Array:
@@ -35,22 +33,14 @@ def _nothing(left: Array) -> Array:
     return ~(namespace(left).sum(left, axis=-1, keepdims=True) > 0)
 
 
-def along_path(rows: Array, tokens: Array) -> Array:
-    """Return the probability of each drafted token: rows [B, L, V] and tokens int [B, L] give [B, L]."""
-    batch, length = tokens.shape
-    request = arange_like(tokens, batch)[:, None]
-    position = arange_like(tokens, length)[None, :]
-    return rows[request, position, tokens]
-
-
-def acceptance_ratios(target_rows: Array, draft_rows: Array, tokens: Array) -> Array:
-    """Return p(x_i) / q(x_i) along a path, [B, L]; 0 where q(x_i) is not positive.
+def acceptance_ratios(path: Path, target: Rows, draft: Rows) -> Array:
+    """Return p(x_i) / q(x_i) along a path, [B, L]; 0 where q(x_i) is not positive, and behind the path's end.
 
     No drafter draws such a token. Where q is broken (NaN, zeros) refusing it leaves the token to the target.
     """
-    length = tokens.shape[1]
-    chosen = (along_path(rows, tokens) for rows in (target_rows[:, :length], draft_rows))
-    return divide(*map(in_working_precision, chosen), otherwise=0)
+    chosen = (in_working_precision(rows.entries(path.contexts, path.tokens)) for rows in (target, draft))
+    ratios = divide(*chosen, otherwise=0)
+    return ratios if path.length is None else kept(path.present, ratios)
 
 
 def first_failure(success: Array) -> Array:
@@ -77,27 +67,28 @@ def last_success(success: Array) -> Array:
 
 
 def draw_correction(
-    target_rows: Array,
-    draft_rows: Array,
+    path: Path,
+    target: Rows,
+    draft: Rows,
     tau: Array,
     scale: Array,
     decisions: DecisionSource,
     *,
     place: Array = None,
 ) -> Array:
-    """Draw the token after an accepted prefix: from (scale p - q)+ inside the draft, from p after all of it.
+    """Draw the token after an accepted prefix: from (scale p - q)+ inside the path, from p after all of it.
 
-    target_rows [B, L+1, V], draft_rows [B, L, V], tau int [B], scale [B] (1 for the token rule, w_tau for
-    the block rule), in working precision, which low-precision rows take from it; ``place`` [B, V] may be
-    overwritten. Returns int [B].
+    tau int [B], scale [B] (1 for the token rule, w_tau for the block rule), in working precision, which
+    low-precision rows take from it; ``place`` [B, V] may be overwritten. Returns int [B].
     """
-    xp = namespace(target_rows)
-    inside = tau < draft_rows.shape[1]
+    length, node = path.tokens.shape[1], path.node(tau)
+    inside = tau < (length if path.length is None else path.length)
     times = divide(kept(inside, ones(scale)), scale, otherwise=0)[:, None]
-    at = xp.where(inside, tau, draft_rows.shape[1] - 1)
-    draft = in_working_precision(pick(draft_rows, at, out=place))
-    target = in_working_precision(pick(target_rows, tau))
+    q = in_working_precision(draft.row(node, out=place))
+    if path.length is not None:  # a row behind the end of a path means nothing: it may be NaN
+        q = kept(inside[:, None], q)
+    p = in_working_precision(target.row(node))
     # All in one place: new arrays of this size can cost more than the arithmetic.
-    left = minus_multiple(target, times, draft, out=draft)
+    left = minus_multiple(p, times, q, out=q)
     left = positive_part(left, out=left)
-    return decisions.categorical(overwritten(left, _nothing(left), target))
+    return decisions.categorical(overwritten(left, _nothing(left), p))

@@ -1,4 +1,4 @@
-"""The law of `Drafting.TOP_AND_SAMPLED`: the likeliest tokens as drafts, and one sampled beside them."""
+"""The law of `Siblings.TOP_AND_SAMPLED`: the likeliest tokens as drafts, and one sampled beside them."""
 
 from verifiers.arrays import Array, arange_like, kept, namespace, normalised, ones
 

@@ -1,16 +1,27 @@
 """Walking down the draft tree with a one-step rule.
 
 At every node a one-step rule is shown the drafts that were drawn there and returns one token whose law is the
-target's row, whatever the drafts. If a path continues with that token the walk goes on below it, else it
-stops. Any such rule gives a lossless verifier: what is emitted at each node has the law p given the prefix,
+target's row, whatever the drafts. If that token was drafted the walk goes on below it, else it stops. Any such rule gives a lossless verifier: what is emitted at each node has the law p given the prefix,
 and the drafts further down are still untouched draws from q.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from verifiers.arrays import Array, all_true, arange_like, divide, kept, namespace, ones, row_at, zeros
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
+from verifiers.arrays import (
+    Array,
+    all_true,
+    arange_like,
+    divide,
+    filled,
+    in_working_precision,
+    kept,
+    namespace,
+    ones,
+    pick,
+    zeros,
+)
+from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, Traits, Verdict
 from verifiers.parts.residual import residual
 
 
@@ -18,7 +29,7 @@ from verifiers.parts.residual import residual
 class Node:
     """What a one-step rule sees, for B requests: the rows of the node and the drafts drawn there.
 
-    ``target`` and ``draft`` [B, V]; ``tokens`` int [B, K]; ``present`` bool [B, K], the paths that pass this
+    ``target`` and ``draft`` [B, V]; ``tokens`` int [B, K]; ``present`` bool [B, K], the drafts at this
     node (at least one; the tokens of the others mean nothing).
     """
 
@@ -29,7 +40,7 @@ class Node:
 
     @property
     def num_drafts(self) -> Array:
-        """How many paths pass this node, int [B]."""
+        """How many drafts there are at this node, int [B]."""
         xp = namespace(self.tokens)
         return xp.sum(xp.astype(self.present, xp.int64), axis=-1)
 
@@ -99,37 +110,44 @@ def accept_or_redraw(token: Array, law: Array, target: Array, decisions: Decisio
 
 
 def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
-    """Walk down the draft tree of every request with ``rule``; bonus token from p at full depth."""
+    """Walk down the tree of every request with ``rule``; a token of the target follows a leaf."""
     xp = namespace(drafts.tokens)
-    present = all_true(drafts.tokens[:, :, 0])
-    active = present[:, 0]
-    tau = zeros(drafts.tokens[:, 0, 0])
-    next_token = tau
-    for depth in range(drafts.draft_length):
-        path = first_true(present)
-        node = Node(
-            row_at(drafts.target_probs, path, depth),
-            row_at(drafts.draft_probs, path, depth),
-            drafts.tokens[:, :, depth],
-            present,
-        )
-        token = rule(node, ActiveDecisions(decisions, active))
-        next_token = xp.where(active, token, next_token)
-        matching = present & (node.tokens == token[:, None])
-        active = active & xp.any(matching, axis=-1)
-        tau = tau + xp.astype(active, tau.dtype)
-        present = xp.where(active[:, None], matching, present)
-    path = first_true(present)
-    row = row_at(drafts.target_probs, path, drafts.draft_length)
-    bonus = ActiveDecisions(decisions, active).categorical(row)
-    return Verdict(tau, path, xp.where(active, bonus, next_token), drafts.tokens)
+    node, at = filled(drafts.tokens[:, 0], ROOT), ROOT  # `at`: one number while it is the same for all
+    active, next_token = all_true(node), zeros(node)
+    for depth in range(drafts.depth):
+        children = drafts.children(node, depth)
+        walking = active & xp.any(children.present, axis=-1)
+        # A request that has nothing to decide shows the rule some draft.
+        first = arange_like(node, children.tokens.shape[1])[None, :] == 0
+        shown = children.present | (first & ~walking[:, None])
+        target, draft = (in_working_precision(rows.row(at)) for rows in (drafts.target, drafts.draft))
+        token = rule(Node(target, draft, children.tokens, shown), ActiveDecisions(decisions, walking))
+        matching = children.present & (children.tokens == token[:, None]) & walking[:, None]
+        goes_on = xp.any(matching, axis=-1)
+        next_token = xp.where(walking & ~goes_on, token, next_token)
+        active = active & (goes_on | ~walking)
+        node = at = xp.where(goes_on, pick(children.places, first_true(matching)), node)
+    bonus = ActiveDecisions(decisions, active).categorical(in_working_precision(drafts.target.row(node)))
+    return Verdict(node, xp.where(active, bonus, next_token), drafts)
+
+
+INDEPENDENT: Final = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})
+"""The siblings of a rule that needs independent drafts."""
+
+SAMPLED: Final = INDEPENDENT | {Siblings.DISTINCT, Siblings.BEAM}
+"""The siblings of a rule whose first draft at a node has the law q."""
 
 
 @dataclass(frozen=True)
-class WalkVerifier:
-    """A verifier that walks down the draft tree of every request with a one-step rule."""
+class Walk:
+    """A verifier that walks down draft trees with a one-step rule.
+
+    Lossless for the ``accepts`` laws of siblings, if the rule is at every node, however many there are:
+    nothing has been looked at that lies below the token which the rule returns.
+    """
 
     rule: OneStepRule
+    accepts: frozenset[Siblings]
     traits: Traits
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from verifiers.arrays import Array, divide, minimum_one, namespace, normalised, ones, positive_part
 from verifiers.errors import InvalidInputError
-from verifiers.interface import DecisionSource, Drafts, State, StatefulVerifier, Verdict
+from verifiers.interface import DecisionSource, Drafts, Siblings, State, StatefulVerifier, Traits, Verdict
 from verifiers.parts.multisets import multisets
 from verifiers.parts.transport_plan import transport_plan
 
@@ -48,6 +48,9 @@ class Position:
 
 class BlockTransportVerifier:
     """The rule before it knows its models; `bound_to` gives the one that verifies."""
+
+    traits = Traits(paths_only=True)
+    accepts = frozenset({Siblings.PATHS})
 
     def bound_to(self, target: Model, draft: Model) -> StatefulVerifier:
         """Return the rule for two toy models, each given as the row [V] after any context."""
@@ -90,11 +93,12 @@ class BoundBlockTransport:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Stop where the plan of each request's position says, given its draft tree."""
-        xp = namespace(drafts.tokens)
+        given = drafts.paths
+        xp = namespace(given.tokens)
         positions = list(state[0])
-        size = (drafts.draft_length, drafts.num_paths)
+        size = (given.draft_length, given.num_paths)
         blocks = [self.block(position, *size) for position in positions]
-        laws = [block.stop_law(paths) for block, paths in zip(blocks, drafts.tokens.tolist(), strict=True)]
+        laws = [block.stop_law(paths) for block, paths in zip(blocks, given.tokens.tolist(), strict=True)]
         zero = laws[0][1][0] * 0
         weights = np.full((drafts.batch, max(len(masses) for _, masses in laws)), zero)
         for row, (_, masses) in zip(weights, laws, strict=True):
@@ -109,9 +113,9 @@ class BoundBlockTransport:
         tau = xp.asarray([len(stop) for stop in stops])
         path = [
             next(k for k, path in enumerate(paths) if tuple(path[: len(stop)]) == stop)
-            for paths, stop in zip(drafts.tokens.tolist(), stops, strict=True)
+            for paths, stop in zip(given.tokens.tolist(), stops, strict=True)
         ]
-        return Verdict(tau, xp.asarray(path), next_token, drafts.tokens), (after,)
+        return Verdict.on_paths(drafts, xp.asarray(path), tau, next_token), (after,)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,14 @@ from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.multisets import multisets
 from verifiers.parts.repeated_rows import distinct_requests
-from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, first_true, on_the_first_of_equals
+from verifiers.parts.walk import (
+    INDEPENDENT,
+    Node,
+    Walk,
+    accept_or_redraw,
+    first_true,
+    on_the_first_of_equals,
+)
 
 MAX_MULTISETS = 200_000
 
@@ -73,5 +80,7 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(pick(node.tokens, choice), law[copy], node.target, decisions)
 
 
-CANONICAL = WalkVerifier(select_by_importance, Traits(largest_vocab_size=1024, walks=True, any_order=True))
+CANONICAL = Walk(
+    select_by_importance, INDEPENDENT, Traits(largest_vocab_size=1024, walks=True, any_order=True)
+)
 """Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""

@@ -1,10 +1,8 @@
 """EAGLE's rule for siblings that were not sampled: accept x with p(x), else take x out of p."""
 
 from verifiers.arrays import Array, all_true, arange_like, kept, namespace, normalised, pick, zeros
-from verifiers.interface import DecisionSource
-from verifiers.parts.tree_walk import TreeWalk
-from verifiers.parts.walk import ActiveDecisions, Node
-from verifiers.trees import Siblings
+from verifiers.interface import DecisionSource, Siblings, Traits
+from verifiers.parts.walk import ActiveDecisions, Node, Walk
 
 
 def accept_or_remove(node: Node, decisions: DecisionSource) -> Array:
@@ -30,5 +28,5 @@ def accept_or_remove(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-EAGLE = TreeWalk(accept_or_remove, frozenset(Siblings))
+EAGLE = Walk(accept_or_remove, frozenset(Siblings), Traits(walks=True))
 """EAGLE's walk down trees of top tokens; lossless for siblings of any law."""

@@ -3,7 +3,7 @@
 from verifiers.arrays import Array, pick, working_rows
 from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
-from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, on_the_first_of_equals
+from verifiers.parts.walk import INDEPENDENT, Node, Walk, accept_or_redraw, on_the_first_of_equals
 
 
 def select_and_test(node: Node, decisions: DecisionSource) -> Array:
@@ -15,7 +15,7 @@ def select_and_test(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)
 
 
-GLOBAL_RESOLUTION = WalkVerifier(select_and_test, Traits(walks=True, any_order=True))
+GLOBAL_RESOLUTION = Walk(select_and_test, INDEPENDENT, Traits(walks=True, any_order=True))
 """Thomas & Pal (arXiv 2511.15898), by balanced selection and the token rule on the selected draft.
 
 A node with n independent drafts accepts with probability alpha* (docs/theory.md, "Budgets and the optimum"),

@@ -1,8 +1,7 @@
 """Greedy block verification of a single path, with carry-over."""
 
-from dataclasses import replace
-
-from verifiers.interface import DecisionSource, Drafts, State, Traits, Verdict
+from verifiers.arrays import zeros
+from verifiers.interface import DecisionSource, Drafts, Siblings, State, Traits, Verdict
 from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
 
 
@@ -12,7 +11,8 @@ class GreedyBlockVerifier:
     Verifies the first path; further paths are ignored.
     """
 
-    traits = Traits(single_path=True)
+    traits = Traits(single_path=True, paths_only=True)
+    accepts = frozenset({Siblings.PATHS})
 
     def initial_state(self, batch: int) -> State:  # noqa: ARG002  # part of the interface
         """Return the fresh state of any number of requests."""
@@ -20,6 +20,8 @@ class GreedyBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Verify the first path of every request against the target that ``state`` still owes."""
-        first = Drafts(drafts.tokens[:, :1], drafts.draft_probs[:, :1], drafts.target_probs[:, :1])
+        paths = drafts.paths
+        first = Drafts.of_paths(paths.tokens[:, :1], paths.draft_probs[:, :1], paths.target_probs[:, :1])
         verdict, next_state = GreedyMultipathCarryVerifier().verify(first, decisions, state)
-        return replace(verdict, draft_tokens=drafts.tokens), next_state
+        path = zeros(verdict.node)
+        return Verdict.on_paths(drafts, path, verdict.num_accepted, verdict.next_token), next_state

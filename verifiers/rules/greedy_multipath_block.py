@@ -1,9 +1,9 @@
 """Greedy multi-path block verification (GBV): keep the highest path, then verify it as a block."""
 
-from verifiers.arrays import all_true, in_working_precision, namespace, pick, row_at, zeros
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.block_path import verify_path
-from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
+from verifiers.arrays import all_true, in_working_precision, namespace, pick, zeros
+from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
+from verifiers.parts.block_path import verify_selected
+from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
 from verifiers.parts.walk import first_true
 
 
@@ -13,23 +13,24 @@ class GreedyMultipathBlockVerifier:
     Paths are compared by p/q node by node (see `verifiers.parts.path_order`, also for ties).
     """
 
-    traits = Traits(any_order=True)
+    traits = Traits(any_order=True, paths_only=True)
+    accepts = frozenset({Siblings.PATHS})
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select the highest path of every request and verify it."""
-        xp = namespace(drafts.draft_probs)
-        present = all_true(drafts.tokens[:, :, 0])
-        alpha = zeros(in_working_precision(drafts.draft_probs[:, 0, 0, 0]))
+        paths = drafts.paths
+        xp = namespace(paths.tokens)
+        present = all_true(paths.tokens[:, :, 0])
+        alpha = zeros(in_working_precision(paths.draft_probs[:, 0, 0, 0]))
         rows = []
-        for depth in range(drafts.draft_length):
+        for depth in range(paths.draft_length):
             path = first_true(present)
-            draft = row_at(drafts.draft_probs, path, depth)
-            rank = ranks(row_at(drafts.target_probs, path, depth), draft)
-            rows.append(highest_path_row(draft, rank, alpha, drafts.num_paths))
-            present = keep_highest(present, rank, drafts.tokens[:, :, depth])
-            alpha = child_alpha(draft, rank, alpha, pick(drafts.tokens[:, :, depth], first_true(present)))
+            draft = path_row(paths.draft_probs, path, depth)
+            rank = ranks(path_row(paths.target_probs, path, depth), draft)
+            rows.append(highest_path_row(draft, rank, alpha, paths.num_paths))
+            present = keep_highest(present, rank, paths.tokens[:, :, depth])
+            alpha = child_alpha(draft, rank, alpha, pick(paths.tokens[:, :, depth], first_true(present)))
         path = first_true(present)
-        tau, next_token = verify_path(
-            pick(drafts.tokens, path), pick(drafts.target_probs, path), xp.stack(rows, axis=1), decisions
-        )
-        return Verdict(tau, path, next_token, drafts.tokens)
+        along = drafts.path_to((paths.draft_length - 1) * paths.num_paths + path)
+        target = pick(paths.target_probs, path)
+        return Verdict(*verify_selected(along, target, xp.stack(rows, axis=1), decisions), drafts)

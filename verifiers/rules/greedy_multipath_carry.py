@@ -13,12 +13,12 @@ from verifiers.arrays import (
     ones,
     pick,
     positive_part,
-    row_at,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafts, State, Verdict
+from verifiers.interface import DecisionSource, Drafts, Paths, Siblings, State, Traits, Verdict
+from verifiers.parts.block_path import selected
 from verifiers.parts.carry import LayeredRow, Layers, advance, owed
-from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
+from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
 from verifiers.parts.residual import draw_correction, last_success
 from verifiers.parts.walk import first_true
 
@@ -58,51 +58,56 @@ class GreedyMultipathCarryVerifier:
     one path it is the greedy block verification of 2403.10444, appendix.
     """
 
+    traits = Traits(paths_only=True)
+    accepts = frozenset({Siblings.PATHS})
+
     def initial_state(self, batch: int) -> State:  # noqa: ARG002  # part of the interface
         """Return the fresh state of any number of requests."""
         return ()
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Verify a batch against the targets that ``state`` still owes; return the state of the next call."""
-        xp = namespace(drafts.draft_probs)
-        first = in_working_precision(drafts.draft_probs[:, 0, :, :1])
-        steps, path, bonus_chance = _descend(drafts, Layers.of_state(state, first))
+        paths = drafts.paths
+        xp = namespace(paths.draft_probs)
+        first = in_working_precision(paths.draft_probs[:, 0, :, :1])
+        steps, path, bonus_chance = _descend(paths, Layers.of_state(state, first))
         inner = [greedy_stop_chances(step.seen.target, step.law, step.surplus) for step in steps]
         tau = decisions.categorical(last_success(xp.stack([*inner, minimum_one(bonus_chance)], axis=1)))
-        bonus_row = row_at(drafts.target_probs, path, drafts.draft_length)
+        bonus_row = path_row(paths.target_probs, path, paths.draft_length)
         target = xp.stack([*(step.seen.target for step in steps), bonus_row], axis=1)
         law = xp.stack([step.law for step in steps], axis=1)
         scale = xp.stack([*(step.surplus for step in steps), bonus_chance], axis=1)
-        next_token = draw_correction(target, law, tau, pick(scale, tau), decisions)
-        verdict = Verdict(tau, path, next_token, drafts.tokens)
-        return verdict, _next_state(steps, tau, next_token, drafts, path).state
+        along = drafts.path_to((paths.draft_length - 1) * paths.num_paths + path)
+        next_token = draw_correction(*selected(along, target, law), tau, pick(scale, tau), decisions)
+        verdict = Verdict.on_paths(drafts, path, tau, next_token)
+        return verdict, _next_state(steps, tau, next_token, paths, path).state
 
 
-def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_PathNode], Array, Array]:
+def _descend(paths: Paths, layers: Layers) -> tuple[list[_PathNode], Array, Array]:
     """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
-    present = all_true(drafts.tokens[:, :, 0])
-    alpha = zeros(in_working_precision(drafts.draft_probs[:, 0, 0, 0]))
+    present = all_true(paths.tokens[:, :, 0])
+    alpha = zeros(in_working_precision(paths.draft_probs[:, 0, 0, 0]))
     surplus = ones(alpha)
     steps = []
-    for depth in range(drafts.draft_length):
+    for depth in range(paths.draft_length):
         path = first_true(present)
-        draft = row_at(drafts.draft_probs, path, depth)
-        seen = owed(row_at(drafts.target_probs, path, depth), draft, layers, drafts.num_paths)
+        draft = path_row(paths.draft_probs, path, depth)
+        seen = owed(path_row(paths.target_probs, path, depth), draft, layers, paths.num_paths)
         rank = ranks(seen.target, draft)
-        law = highest_path_row(draft, rank, alpha, drafts.num_paths)
+        law = highest_path_row(draft, rank, alpha, paths.num_paths)
         steps.append(_PathNode(layers, seen, draft, rank, law, alpha, surplus))
-        present = keep_highest(present, rank, drafts.tokens[:, :, depth])
-        token = pick(drafts.tokens[:, :, depth], first_true(present))
+        present = keep_highest(present, rank, paths.tokens[:, :, depth])
+        token = pick(paths.tokens[:, :, depth], first_true(present))
         surplus = surplus * divide(pick(seen.target, token), pick(law, token), otherwise=1)
         alpha = child_alpha(draft, rank, alpha, token)
         layers = advance(layers, seen, draft, token)
     return steps, first_true(present), surplus
 
 
-def _next_state(steps: list[_PathNode], tau: Array, next_token: Array, drafts: Drafts, path: Array) -> Layers:
+def _next_state(steps: list[_PathNode], tau: Array, next_token: Array, paths: Paths, path: Array) -> Layers:
     """Return the layers after the emission: the old ones moved on, this call's own debt added at the end."""
-    xp = namespace(drafts.draft_probs)
-    length = drafts.draft_length
+    xp = namespace(paths.draft_probs)
+    length = paths.draft_length
     at = xp.where(tau < length, tau, length - 1)  # after a bonus token nothing is owed
 
     def gather(parts: list[Array]) -> Array:
@@ -117,8 +122,8 @@ def _next_state(steps: list[_PathNode], tau: Array, next_token: Array, drafts: D
         with_own([step.layers.alpha for step in steps], gather([step.alpha for step in steps])),
         with_own([step.layers.remaining for step in steps], length - tau),
     )
-    draft = row_at(drafts.draft_probs, path, at)
-    row = owed(row_at(drafts.target_probs, path, at), draft, everything, drafts.num_paths)
+    draft = path_row(paths.draft_probs, path, at)
+    row = owed(path_row(paths.target_probs, path, at), draft, everything, paths.num_paths)
     moved = advance(everything, row, draft, next_token)
     ended = (tau == length)[:, None]
     remaining = kept(~ended, moved.remaining)

@@ -27,7 +27,7 @@ from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.powers import power
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
-from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
+from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
 _BISECTIONS, _BISECTIONS_OF_FLOAT32 = 50, 24
 
@@ -92,5 +92,5 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     return xp.where(none, redrawn, pick(node.tokens, xp.where(none, zeros(choice), choice)))
 
 
-K_SEQ = WalkVerifier(accept_first_of_sequence, Traits(walks=True))
+K_SEQ = Walk(accept_first_of_sequence, INDEPENDENT, Traits(walks=True))
 """SpecTr's K-SEQ (Sun et al., arXiv 2310.15141, algorithm 2), rho chosen at every node."""

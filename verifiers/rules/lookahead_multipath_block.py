@@ -1,18 +1,17 @@
 """Look-ahead multi-path block: select a path by how all of it goes on, then verify it as a block."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from verifiers.arrays import Array, arange_like, divide, kept, namespace, pick, working_rows, zeros
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.block_path import verify_path
+from verifiers.arrays import Array, arange_like, divide, kept, namespace, pick, working_rows
+from verifiers.interface import ROOT, DecisionSource, Drafts, Path, Rows, Siblings, Traits, Verdict
+from verifiers.parts.block_path import verify_selected
+from verifiers.parts.independent_paths import independent_paths, stem_end
+from verifiers.parts.places import places_of
 from verifiers.parts.rank_division import Division, PrefixNode, divide_further, divide_root
 from verifiers.parts.ranks import selection_chances, with_absent
 from verifiers.parts.repeated_rows import distinct_requests
-from verifiers.parts.tree_block import verify_way
-from verifiers.parts.tree_paths import independent_paths, stem_end
-from verifiers.parts.tree_places import places_of
-from verifiers.trees import Siblings, TreeDrafts, TreeVerdict
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,9 @@ class LookaheadMultipathBlockVerifier:
 
     Every path has a law of its rank that follows from the rows along it; so has the selected path a law,
     which verification takes in place of q. It is exact to rounding, and in rationals, whatever ``steps``, the
-    least number of ranks: docs/verifiers/lookahead_multipath_block.md. Few ranks cost tokens only.
+    least number of ranks: docs/verifiers/lookahead_multipath_block.md. Few ranks cost tokens only. In a tree
+    the paths begin where its stem ends. The selection sees how far a path goes on: where that depends on
+    other paths, its law is another one.
     """
 
     steps: int = 64
@@ -30,90 +31,45 @@ class LookaheadMultipathBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, by one decision, and verify it."""
-        xp = namespace(drafts.draft_probs)
-        depths = self._depths(drafts)
-        ranks = xp.reshape(depths[-1].children.law, (drafts.batch, drafts.num_paths, -1))
+        ways = _ways(drafts)
+        depths = self._depths(drafts, ways)
+        xp = namespace(drafts.tokens)
+        ranks = xp.reshape(depths[-1].children.law, (drafts.batch, ways.count, -1))
+        if ways.places is not None:
+            ranks = with_absent(ranks, ways.places[:, :, 0] >= 0)
         path = decisions.categorical(selection_chances(ranks))
-        selected = arange_like(path, drafts.batch) * drafts.num_paths + path
-        law = xp.stack([depth.law(selected) for depth in depths], axis=1)
-        target = working_rows(pick(drafts.target_probs, path))
-        tau, next_token = verify_path(pick(drafts.tokens, path), target, law, decisions)
-        return Verdict(tau, path, next_token, drafts.tokens)
+        selected = arange_like(path, drafts.batch) * ways.count + path
+        chosen = [depth.law(selected) for depth in depths]
+        along, laws = ways.with_stem(drafts, path, chosen)
+        after = [drafts.target.row(along.after(depth)) for depth in range(len(laws) + 1)]
+        target = working_rows(xp.stack(after, axis=1))
+        return Verdict(*verify_selected(along, target, xp.stack(laws, axis=1), decisions), drafts)
 
-    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
-        """Select one of the paths below the stem of every tree, and verify it with its stem.
-
-        The selection sees how far a path goes on. Where that depends on other paths, its law is another one.
-        """
-        xp = namespace(drafts.draft_probs)
-        places, request = places_of(drafts), arange_like(drafts.tokens, drafts.batch)
-        start = stem_end(drafts, places)
-        ways = independent_paths(drafts, places, start)
-        depths = self._tree_depths(drafts, places.row, ways)
-        ranks = xp.reshape(depths[-1].children.law, (*ways.shape[:2], -1))
-        path = decisions.categorical(selection_chances(with_absent(ranks, ways[:, :, 0] >= 0)))
-        selected, leaf = request * ways.shape[1] + path, start
-        laws = xp.asarray(working_rows(drafts.draft_probs), copy=True)
-        for position, depth in enumerate(depths):
-            place = ways[request, path, position]
-            at = xp.where(place >= 0, places.row[request, place], leaf + 1)
-            laws[request, at] = xp.where((place >= 0)[:, None], depth.law(selected), laws[request, at])
-            leaf = xp.where(place >= 0, place, leaf)
-        laws[request, leaf + 1] = zeros(laws[:, 0])
-        return verify_way(drafts, leaf, laws, decisions)
-
-    def _tree_depths(self, drafts: TreeDrafts, above: Array, ways: Array) -> list["_Depth"]:
-        """Divide the ranks at every node of the paths ``ways`` [B, K, L]; those that ended keep theirs.
-
-        ``above`` int [B, N]: the row of each place's parent.
-        """
-        xp = namespace(drafts.draft_probs)
-        every = arange_like(ways, ways.shape[0] * ways.shape[1])
-        request = every // ways.shape[1]
-        prefix = xp.sum(xp.astype(ways[:, :, 0] >= 0, xp.int64), axis=1)[request]
-        prefix = xp.where(prefix > 0, prefix, 1)
-        target_rows, draft_rows = working_rows(drafts.target_probs), working_rows(drafts.draft_probs)
-        depths = list[_Depth]()
-        for position in range(ways.shape[2]):
-            place = xp.reshape(ways[:, :, position], (-1,))
-            drafted = place >= 0
-            row = kept(drafted, above[request, place])
-            target = target_rows[request, row]
-            draft = xp.where(drafted[:, None], draft_rows[request, row], target)
-            token = kept(drafted, drafts.tokens[request, kept(drafted, place)])
-            chosen, node = distinct_requests(target, draft, prefix)
-            if depths:
-                division = divide_further(target[chosen], draft[chosen], depths[-1].children.only(chosen))
-            else:
-                division = divide_root(target[chosen], draft[chosen], prefix[chosen], self.steps)
-            ratio = divide(target[every, token], draft[every, token], otherwise=0)
-            children = division.child(node, token, ratio)
-            if depths:
-                children = _chosen(drafted, children, depths[-1].children)
-            depths.append(_Depth(draft, node, division, children))
-            # A path that ended is like no other one.
-            prefix = xp.where(drafted, node * drafts.vocab_size + token, -1 - every)
-        return depths
-
-    def _depths(self, drafts: Drafts) -> list["_Depth"]:
-        """Divide the ranks at every node of every path, from the root on."""
-        xp = namespace(drafts.draft_probs)
-        every = arange_like(drafts.tokens, drafts.batch * drafts.num_paths)
-        prefix, depths = zeros(every), list[_Depth]()
-        for position in range(drafts.draft_length):
-            target, draft = (
-                _flat(probs[:, :, position]) for probs in (drafts.target_probs, drafts.draft_probs)
-            )
-            token = xp.reshape(drafts.tokens[:, :, position], (-1,))
+    def _depths(self, drafts: Drafts, ways: "_Ways") -> list["_Depth"]:
+        """Divide the ranks at every node of every path, from where they begin; paths that ended keep theirs."""
+        xp = namespace(drafts.tokens)
+        every = arange_like(drafts.tokens, drafts.batch * ways.count)
+        begins = ways.begin(every)
+        prefix, depths = begins, list[_Depth]()
+        for position in range(ways.length):
+            token, drafted = ways.tokens(drafts, position)
+            target, draft = (_flat(rows, ways.nodes(drafts, position)) for rows in (drafts.target, drafts.draft))
+            if drafted is not None:
+                draft = xp.where(drafted[:, None], draft, target)
             # Prefixes that agree in their rows, and in all that went before, are divided once.
             chosen, node = distinct_requests(target, draft, prefix)
             if depths:
                 division = divide_further(target[chosen], draft[chosen], depths[-1].children.only(chosen))
             else:
-                division = divide_root(target[chosen], draft[chosen], drafts.num_paths, self.steps)
+                division = divide_root(target[chosen], draft[chosen], begins[chosen], self.steps)
             ratio = divide(target[every, token], draft[every, token], otherwise=0)
-            depths.append(_Depth(draft, node, division, division.child(node, token, ratio)))
+            children = division.child(node, token, ratio)
             prefix = node * drafts.vocab_size + token
+            if drafted is not None:
+                if depths:
+                    children = _chosen(drafted, children, depths[-1].children)
+                prefix = xp.where(drafted, prefix, -1 - every)  # a path that ended is like no other one
+            depths.append(_Depth(draft, node, division, children))
         return depths
 
 
@@ -131,6 +87,75 @@ class _Depth:
         return self.draft[selected] * self.division.rate(self.node[selected])
 
 
+@dataclass(frozen=True)
+class _Ways:
+    """K independent paths of at most L drafts, from where the stem of each tree ends.
+
+    ``places`` int [B, K, L], then `ENDED`, and ``start`` int [B], the place before them; both None where the
+    drafts are K paths of one length, whose places are known.
+    """
+
+    count: int
+    length: int
+    places: Array | None = None
+    start: Array | None = None
+
+    def begin(self, every: Array) -> Array:
+        """Return how many paths the request of each of all B K paths has, at least 1, int [B K]."""
+        if self.places is None:
+            return 0 * every + self.count
+        xp = namespace(every)
+        begun = xp.sum(xp.astype(self.places[:, :, 0] >= 0, xp.int64), axis=1)[every // self.count]
+        return xp.where(begun > 0, begun, 1)
+
+    def nodes(self, drafts: Drafts, position: int) -> Sequence[Array | int]:
+        """Return the place before the draft at ``position`` of each path: K numbers, or int [B] each."""
+        if self.places is None:
+            return [(position - 1) * self.count + path if position else ROOT for path in range(self.count)]
+        xp, place = namespace(drafts.tokens), self.places[:, :, position]
+        request = arange_like(place, drafts.batch)[:, None]
+        above = xp.where(place >= 0, drafts.parents[request, kept(place >= 0, place)], ROOT)
+        return [above[:, path] for path in range(self.count)]
+
+    def tokens(self, drafts: Drafts, position: int) -> tuple[Array, Array | None]:
+        """Return the drafts at ``position``, int [B K], and whether there is one, None where there always is."""
+        xp = namespace(drafts.tokens)
+        if self.places is None:
+            level = drafts.tokens[:, position * self.count : (position + 1) * self.count]
+            return xp.reshape(level, (-1,)), None
+        place = self.places[:, :, position]
+        drafted, request = place >= 0, arange_like(place, drafts.batch)[:, None]
+        token = kept(drafted, drafts.tokens[request, kept(drafted, place)])
+        return xp.reshape(token, (-1,)), xp.reshape(drafted, (-1,))
+
+    def with_stem(self, drafts: Drafts, path: Array, laws: Sequence[Array]) -> tuple[Path, Sequence[Array]]:
+        """Return the whole path of which ``path`` int [B] is the end, and the rows it was selected by."""
+        if self.places is None or self.start is None:
+            return drafts.path_to((self.length - 1) * self.count + path), laws
+        xp, way = namespace(path), pick(self.places, path)
+        every = arange_like(way, way.shape[1])[None, :]
+        end = xp.max(xp.where(way >= 0, every, -1), axis=1)
+        along = drafts.path_to(xp.where(end >= 0, pick(way, kept(end >= 0, end)), self.start))
+        stem = drafts.path_to(self.start).length
+        selected, rows = xp.stack(list(laws), axis=1), []
+        for depth in range(along.tokens.shape[1]):
+            at = depth - stem
+            inside = kept(at >= 0, xp.where(at < len(laws), at, len(laws) - 1))
+            drawn = working_rows(drafts.draft.row(along.after(depth)))
+            rows.append(xp.where((at >= 0)[:, None], pick(selected, inside), drawn))
+        return along, rows
+
+
+def _ways(drafts: Drafts) -> _Ways:
+    """Return the independent paths of every tree."""
+    if drafts.num_paths is not None:
+        return _Ways(drafts.num_paths, drafts.depth)
+    places = places_of(drafts)
+    end = stem_end(drafts, places)
+    ways = independent_paths(drafts, places, end)
+    return _Ways(ways.shape[1], ways.shape[2], ways, end)
+
+
 def _chosen(mask: Array, one: PrefixNode, other: PrefixNode) -> PrefixNode:
     """Return the prefixes of ``one`` where ``mask`` [N] holds, those of ``other`` elsewhere."""
     where = namespace(one.law).where
@@ -138,6 +163,7 @@ def _chosen(mask: Array, one: PrefixNode, other: PrefixNode) -> PrefixNode:
     return PrefixNode(law, worth, where(mask, one.demand, other.demand))
 
 
-def _flat(probs: Array) -> Array:
-    """Return rows [B, K, V] as normalised rows [B K, V]."""
-    return working_rows(namespace(probs).reshape(probs, (-1, probs.shape[-1])))
+def _flat(rows: Rows, nodes: Sequence[Array | int]) -> Array:
+    """Return the rows after K ``nodes`` of every request, normalised, [B K, V]."""
+    stacked = namespace(rows.row(ROOT)).stack([rows.row(node) for node in nodes], axis=1)
+    return working_rows(stacked.reshape(-1, rows.vocab_size))

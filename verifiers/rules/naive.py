@@ -2,7 +2,7 @@
 
 from verifiers.arrays import Array, pick
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, first_true
+from verifiers.parts.walk import SAMPLED, Node, Walk, accept_or_redraw, first_true
 
 
 def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
@@ -11,5 +11,5 @@ def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(first, node.draft, node.target, decisions)
 
 
-NAIVE = WalkVerifier(first_draft_or_residual, Traits(walks=True))
+NAIVE = Walk(first_draft_or_residual, SAMPLED, Traits(walks=True))
 """Token rule on one draft per node, walking on wherever the emitted token was drafted."""

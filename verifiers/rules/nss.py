@@ -1,8 +1,8 @@
 """Draw from the target and see whether the token was drafted: the baseline that ignores q."""
 
 from verifiers.arrays import Array
-from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.walk import Node, WalkVerifier
+from verifiers.interface import DecisionSource, Siblings, Traits
+from verifiers.parts.walk import Node, Walk
 
 
 def draw_target(node: Node, decisions: DecisionSource) -> Array:
@@ -10,5 +10,5 @@ def draw_target(node: Node, decisions: DecisionSource) -> Array:
     return decisions.categorical(node.target)
 
 
-NSS = WalkVerifier(draw_target, Traits(walks=True, any_order=True))
+NSS = Walk(draw_target, frozenset(Siblings), Traits(walks=True, any_order=True))
 """Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""

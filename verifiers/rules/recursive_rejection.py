@@ -3,7 +3,7 @@
 from verifiers.arrays import Array, all_true, divide, minimum_one, namespace, normalised, pick, zeros
 from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.residual import residual
-from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
+from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
 
 def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
@@ -25,5 +25,5 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-RECURSIVE_REJECTION = WalkVerifier(reject_in_turn, Traits(walks=True))
+RECURSIVE_REJECTION = Walk(reject_in_turn, INDEPENDENT, Traits(walks=True))
 """SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""

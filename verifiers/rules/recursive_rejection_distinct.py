@@ -12,9 +12,9 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafting, Traits
+from verifiers.interface import DecisionSource, Siblings, Traits
 from verifiers.parts.residual import residual
-from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
+from verifiers.parts.walk import SAMPLED, ActiveDecisions, Node, Walk
 
 
 def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
@@ -44,8 +44,8 @@ def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-RECURSIVE_REJECTION_DISTINCT = WalkVerifier(
-    reject_distinct_in_turn, Traits(drafting=Drafting.DISTINCT, walks=True)
+RECURSIVE_REJECTION_DISTINCT = Walk(
+    reject_distinct_in_turn, SAMPLED, Traits(drafting=Siblings.DISTINCT, walks=True)
 )
 """Rejection without replacement (arXiv 2402.14160; Sequoia, 2402.12374).
 

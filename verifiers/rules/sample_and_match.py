@@ -1,8 +1,8 @@
 """Sample the target at every position of the draft, keep what the draft guessed right."""
 
-from verifiers.arrays import arange_like, in_working_precision, kept, namespace, pick, zeros
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.residual import along_path, first_failure
+from verifiers.arrays import arange_like, in_working_precision, kept, namespace, pick
+from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
+from verifiers.parts.residual import first_failure
 
 
 class SampleAndMatchVerifier:
@@ -10,19 +10,22 @@ class SampleAndMatchVerifier:
 
     Lossless for any draft, since every emitted token is a target draw; accepts sum_x p q per position.
     Whether a draw is the drafted token is decided first, and which other one it is, after that. Verifies the
-    first path; further paths are ignored.
+    path of first children; other drafts are ignored.
     """
 
     traits = Traits(single_path=True)
+    accepts = frozenset(Siblings)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Verify the first path of every request."""
-        xp = namespace(drafts.tokens)
-        tokens, target, length = drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_length
-        hits = in_working_precision(along_path(target[:, :length], tokens))
+        """Verify one path of every request."""
+        path = drafts.first_path()
+        xp, length = namespace(drafts.tokens), path.tokens.shape[1]
+        hits = in_working_precision(drafts.target.entries(path.contexts, path.tokens))
+        hits = hits if path.length is None else kept(path.present, hits)
         tau = decisions.categorical(first_failure(hits))
-        row = in_working_precision(pick(target, tau))
-        refused = pick(tokens, xp.where(tau < length, tau, zeros(tau)))
+        row = in_working_precision(drafts.target.row(path.node(tau)))
+        at_end = tau == (length if path.length is None else path.length)
+        refused = pick(path.tokens, xp.where(tau < length, tau, 0 * tau))
         other = arange_like(row, row.shape[1])[None, :] != refused[:, None]
-        following = decisions.categorical(kept(other | (tau == length)[:, None], row))
-        return Verdict(tau, zeros(tau), following, drafts.tokens)
+        following = decisions.categorical(kept(other | at_end[:, None], row))
+        return Verdict(path.node(tau), following, drafts)

@@ -1,9 +1,9 @@
 """Deterministic top drafts plus one sampled draft."""
 
 from verifiers.arrays import Array, namespace, pick
-from verifiers.interface import DecisionSource, Drafting, Traits
+from verifiers.interface import DecisionSource, Siblings, Traits
 from verifiers.parts.top_draft_law import sampled_law
-from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, first_true
+from verifiers.parts.walk import Node, Walk, accept_or_redraw, first_true
 
 
 def accept_sampled_or_top(node: Node, decisions: DecisionSource) -> Array:
@@ -18,5 +18,5 @@ def accept_sampled_or_top(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(pick(node.tokens, last), law, node.target, decisions)
 
 
-TOP_DRAFT = WalkVerifier(accept_sampled_or_top, Traits(drafting=Drafting.TOP_AND_SAMPLED, walks=True))
+TOP_DRAFT = Walk(accept_sampled_or_top, frozenset({Siblings.TOP_AND_SAMPLED}), Traits(walks=True))
 """Greedy multi-draft sampling (Hu et al., arXiv 2502.18779; SpecHub, 2411.05289)."""

@@ -2,35 +2,31 @@
 
 from verifiers.arrays import Array, arange_like, in_working_precision, kept, namespace, normalised, pick_each
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.tree_climb import climb
-from verifiers.parts.tree_places import places_of
-from verifiers.trees import Siblings, TreeDrafts, TreeVerdict, of_paths, verdict_of_paths
+from verifiers.parts.climb import climb
+from verifiers.parts.places import places_of
+from verifiers.parts.walk import SAMPLED
 
 
 class TraversalVerifier:
-    """Traversal verification (Weng et al., arXiv 2505.12398): `parts.tree_climb`, siblings in their order.
+    """Traversal verification (Weng et al., arXiv 2505.12398): `parts.climb`, siblings in their order.
 
     Each sibling has the law q without the tokens before it: of distinct ones, and of independent ones that
-    are reduced to distinct tokens.
+    are reduced to distinct tokens. On a chain it is block verification, up to rounding.
     """
 
-    accepts = frozenset({Siblings.INDEPENDENT, Siblings.PATHS, Siblings.DISTINCT, Siblings.BEAM})
+    accepts = SAMPLED
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the draft tree of every request."""
-        return verdict_of_paths(self.verify_tree(of_paths(drafts), decisions), drafts.tokens)
-
-    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
-        """Verify draft trees of any shape."""
         xp = namespace(drafts.tokens)
         places, request = places_of(drafts), arange_like(drafts.tokens, drafts.batch)
         tokens = kept(places.present, drafts.tokens)
         equal = tokens[:, :, None] == tokens[:, None, :]
 
-        def remaining(place: Array) -> Array:
+        def remaining(place: Array, above: Array) -> Array:
             """Return q without the tokens of earlier siblings."""
             gone = xp.any(equal & places.earlier[request, place][:, None, :], axis=-1)
-            row = in_working_precision(drafts.draft_probs[request, places.row[request, place]])
+            row = in_working_precision(drafts.draft.row(above))
             row[request[:, None], tokens] = kept(~gone, pick_each(row, tokens))
             return normalised(row)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from verifiers.arrays import Array, arange_like, kept, namespace
-from verifiers.trees import TreeDrafts
+from verifiers.interface import Drafts
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class Places:
     """The places of a draft tree, for B requests.
 
     ``row`` int [B, N]: the row of each place's parent, 0 where it is empty; ``present`` bool [B, N]: whether
-    there is a token, see `TreeDrafts`;
+    there is a token, see `Drafts`;
     ``earlier`` bool [B, N, N]: whether place j is a sibling drawn before place i; ``repeated`` bool [B, N]:
     whether one of these is the same token.
     """
@@ -41,7 +41,7 @@ class Places:
         return xp.sum(xp.astype(self.earlier, xp.int64), axis=-1)
 
 
-def places_of(drafts: TreeDrafts) -> Places:
+def places_of(drafts: Drafts) -> Places:
     """Return who is whose sibling."""
     xp = namespace(drafts.parents)
     present, number = drafts.present, arange_like(drafts.parents, drafts.places)

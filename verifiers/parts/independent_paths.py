@@ -6,14 +6,14 @@ were laid out as a tree are these K paths again. A path without a child ends; fu
 """
 
 from verifiers.arrays import Array, arange_like, filled, kept, namespace
-from verifiers.parts.tree_places import Places
-from verifiers.trees import ROOT, TreeDrafts
+from verifiers.interface import ROOT, Drafts
+from verifiers.parts.places import Places
 
 ENDED = -1
 """In the place of a token: the path has ended, or there is none."""
 
 
-def stem_end(drafts: TreeDrafts, places: Places) -> Array:
+def stem_end(drafts: Drafts, places: Places) -> Array:
     """Return the first node, from the root down, that has not just one child: a place or `ROOT`, int [B]."""
     xp = namespace(drafts.tokens)
     end, siblings = filled(drafts.tokens[:, 0], ROOT), places.count
@@ -23,7 +23,7 @@ def stem_end(drafts: TreeDrafts, places: Places) -> Array:
     return end
 
 
-def independent_paths(drafts: TreeDrafts, places: Places, start: Array) -> Array:
+def independent_paths(drafts: Drafts, places: Places, start: Array) -> Array:
     """Return the places of the paths from ``start`` int [B], [B, K, L], then `ENDED`; K, L of the largest."""
     xp = namespace(drafts.tokens)
     request = arange_like(start, drafts.batch)
