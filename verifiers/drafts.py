@@ -5,9 +5,11 @@ the order in which they were drawn, and two of them may be the same token: then 
 Places may be empty, so drafts that stopped early and stems that branch late are trees, too.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import Never
 
 from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
 from verifiers.errors import InvalidInputError
@@ -178,6 +180,16 @@ class Drafts:
         """Number of tokens, V."""
         return self.target.vocab_size
 
+    def __getattr__(self, name: str) -> Never:
+        """Say what to write in place of the arrays of paths that drafts once were."""
+        if name in {"draft_probs", "target_probs", "draft_length"}:
+            raise AttributeError(
+                f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths` and reads "
+                "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
+                "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @cached_property
     def present(self) -> Array:
         """Whether there is a token, bool [B, N]; below an empty place nothing counts."""
@@ -251,6 +263,26 @@ class Drafts:
             places = xp.take_along_axis(upwards, kept(back > 0, back), axis=1)
             places = kept(places >= 0, places)
         return Path(xp.take_along_axis(self.tokens, places, axis=1), places, count)
+
+    def take(self, requests: Array) -> "Drafts":
+        """Return the drafts of some requests, int [R]."""
+        return replace(
+            self,
+            tokens=self.tokens[requests],
+            parents=self.parents[requests],
+            draft=self.draft.take(requests),
+            target=self.target.take(requests),
+        )
+
+    def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "Drafts":
+        """Return the drafts with ``probs`` applied to arrays of probabilities, ``ids`` to those of integers."""
+        return replace(
+            self,
+            tokens=ids(self.tokens),
+            parents=ids(self.parents),
+            draft=self.draft.converted(probs, ids),
+            target=self.target.converted(probs, ids),
+        )
 
     @property
     def paths(self) -> Paths:

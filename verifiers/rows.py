@@ -4,7 +4,8 @@ A rule asks for whole rows one place at a time, and for entries at drafted token
 of all places, and one form of a rule serves chains, paths and trees.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from verifiers.arrays import Array, arange_like, namespace, pick, rows_at
@@ -35,6 +36,14 @@ class Rows(Protocol):
 
     def dense(self) -> Array:
         """Return all rows, [B, N+1, V]: the root's first, then that of each place."""
+        ...
+
+    def take(self, requests: Array) -> "Rows":
+        """Return the rows of some requests, int [R]."""
+        ...
+
+    def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "Rows":
+        """Return the rows with ``probs`` applied to arrays of probabilities, ``ids`` to arrays of integers."""
         ...
 
 
@@ -82,6 +91,15 @@ class PathRows:
             below.append(self.values[:, :, -1])
         return xp.concat([self.values[:, :1, 0], *below], axis=1)
 
+    def take(self, requests: Array) -> "PathRows":
+        """Return the rows of some requests; see `Rows`."""
+        return replace(self, values=self.values[requests])
+
+    def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "PathRows":
+        """Return the rows in other arrays; see `Rows`."""
+        del ids
+        return replace(self, values=probs(self.values))
+
 
 @dataclass(frozen=True)
 class TreeRows:
@@ -108,6 +126,15 @@ class TreeRows:
         """Return all rows; see `Rows`."""
         return self.values
 
+    def take(self, requests: Array) -> "TreeRows":
+        """Return the rows of some requests; see `Rows`."""
+        return replace(self, values=self.values[requests])
+
+    def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "TreeRows":
+        """Return the rows in other arrays; see `Rows`."""
+        del ids
+        return replace(self, values=probs(self.values))
+
 
 @dataclass(frozen=True)
 class TableRows:
@@ -133,6 +160,14 @@ class TableRows:
     def dense(self) -> Array:
         """Return all rows, [B, N+1, V]; see `Rows`."""
         return self.table[self.index]
+
+    def take(self, requests: Array) -> "TableRows":
+        """Return the rows of some requests; see `Rows`."""
+        return TableRows(self.table, self.index[requests])
+
+    def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "TableRows":
+        """Return the rows in other arrays; see `Rows`."""
+        return TableRows(probs(self.table), ids(self.index))
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,31 @@
 """One call of a verifier, as the exact laws run it: drafts in, checked emissions out."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError, SpecOracleError
-from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.drafting import draft_law, multiset_law
+from spec_oracle.exact.arithmetic import NUMPY, Arithmetic, arithmetic
+from spec_oracle.exact.drafting import Drafting, ShapedTrees, draft_paths, in_rationals, multiset_law
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES, require_memory
 from spec_oracle.validation import require_instance_of
 from verifiers import (
+    ROOT,
     AnyVerifier,
     DecisionSource,
-    Drafting,
     Drafts,
     ModelBound,
+    Paths,
+    Siblings,
     State,
     StatefulVerifier,
     Verdict,
     traits_of,
 )
+from verifiers.arrays import Array
+from verifiers.rows import TableRows
 
 BATCH_BYTES = 1 << 22
 """About how much memory one enumerated batch of rows may take for its probabilities.
@@ -31,34 +34,42 @@ Small enough for its intermediate arrays to stay in the processor's cache."""
 
 
 class VerdictError(SpecOracleError):
-    """A verifier returned something that is no emission: a token, path or length out of range."""
+    """A verifier returned something that is no emission: a token or place out of range."""
 
 
 class DraftTable:
-    """Every draft tuple of an instance, and the model rows along it, in batches that a verifier takes."""
+    """Every draft tree of an instance, and the model rows at its places, in batches that a verifier takes."""
 
     def __init__(
         self, instance: Instance, drafting: Drafting, chosen: Arithmetic, *, any_order: bool = False
     ) -> None:
         require_memory(instance.vocab_size, instance.draft_length, exact=instance.target.is_exact)
-        target = [chosen.prepare(instance.target.rows(d)) for d in range(instance.draft_length + 1)]
-        draft = [chosen.prepare(instance.draft.rows(d)) for d in range(instance.draft_length)]
-        self.law = (multiset_law if any_order else draft_law)(draft, instance.num_paths, drafting)
-        # One table a model, so that the rows of a batch are copied once and not once a depth.
-        self._starts = np.cumsum([0, *(len(level) for level in target[:-1])])
-        self._target, self._draft, self._chosen = np.concatenate(target), np.concatenate(draft), chosen
-        paths, length, vocab = instance.num_paths, instance.draft_length, instance.vocab_size
-        number_bytes = RATIONAL_BYTES if self._target.dtype == object else FLOAT_BYTES
-        self.batch_rows = max(64, BATCH_BYTES // (paths * (2 * length + 1) * vocab * number_bytes))
+        numbers = in_rationals(instance) if chosen.is_exact else instance
+        length = instance.draft_length
+        target = [chosen.prepare(numbers.target.rows(d)) for d in range(length + 1)]
+        draft = [chosen.prepare(numbers.draft.rows(d)) for d in range(length)]
+        if any_order and isinstance(drafting, ShapedTrees):
+            self.law = multiset_law(draft, drafting)
+        else:
+            self.law = drafting.law(numbers)
+        # One table a model: a batch reads the rows of its nodes there.
+        tables = np.concatenate([*draft, target[-1] * 0]), np.concatenate(target)
+        self._draft, self._target = map(chosen.probabilities, tables)
+        self._chosen = chosen
+        number_bytes = RATIONAL_BYTES if target[0].dtype == object else FLOAT_BYTES
+        places = 2 * self.law.nodes.shape[1]
+        self.batch_rows = max(64, BATCH_BYTES // (places * instance.vocab_size * number_bytes))
 
-    def drafts(self, rows: Integers) -> Drafts:
-        """Return the draft tuples numbered ``rows`` [R] as one batch."""
-        nodes = self.law.contexts[rows] + self._starts
-        return Drafts(
-            self._chosen.from_numpy(self.law.tokens[rows]),
-            self._chosen.probabilities(np.take(self._draft, nodes[:, :, :-1], axis=0)),
-            self._chosen.probabilities(np.take(self._target, nodes, axis=0)),
-        )
+    def drafts(self, trees: Integers) -> Drafts:
+        """Return the trees numbered ``trees`` [R] as one batch."""
+        law, given = self.law, self._chosen.from_numpy
+        nodes = given(law.nodes[trees])
+        draft, target = TableRows(self._draft, nodes), TableRows(self._target, nodes)
+        return Drafts(given(law.tokens[trees]), given(law.parents[trees]), draft, target, law.num_paths)
+
+    def paths(self, trees: Integers) -> Paths:
+        """Return the arrays of the paths numbered ``trees`` [R]; errors as of `Drafts.paths`."""
+        return self.drafts(trees).paths
 
 
 def prepared_call(
@@ -74,12 +85,12 @@ def prepared_call(
     require_instance_of(instance, "instance", Instance)
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
     require_memory(instance.vocab_size, instance.draft_length, exact=exact)
-    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
+    numbers = instance.exact if exact else instance.floats
     return bound_to_instance(verifier, numbers, chosen), numbers, chosen
 
 
 def enumerated_instance(verifier: AnyVerifier, instance: Instance) -> Instance:
-    """Return the instance to enumerate: with one path for a verifier that ignores all others."""
+    """Return the instance whose paths to enumerate: with one path for a verifier that ignores all others."""
     return instance.with_paths(1) if traits_of(verifier).single_path else instance
 
 
@@ -88,10 +99,10 @@ def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithme
     if not isinstance(verifier, ModelBound):
         return verifier
 
-    def target(context: Context) -> Any:
+    def target(context: Context) -> Array:
         return chosen.prepare(instance.target.conditional(context))
 
-    def draft(context: Context) -> Any:
+    def draft(context: Context) -> Array:
         return chosen.prepare(instance.draft.conditional(context))
 
     return verifier.bound_to(target, draft)
@@ -102,38 +113,68 @@ def fresh_state(verifier: AnyVerifier, batch: int) -> State:
     return verifier.initial_state(batch) if isinstance(verifier, StatefulVerifier) else ()
 
 
-def draft_table(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> DraftTable:
-    """Return all drafts of an instance with their probabilities, in float64."""
-    return _table(instance.floats, drafting)
-
-
 @lru_cache(maxsize=16)
-def _table(instance: Instance, drafting: Drafting) -> DraftTable:
-    # Cached: checks of batches and seeds make thousands of small draws from one instance.
-    return DraftTable(instance, drafting, arithmetic())
+def draft_table(instance: Instance, siblings: Siblings = Siblings.INDEPENDENT) -> DraftTable:
+    """Return all K paths of an instance with their probabilities, in float64.
+
+    Cached: checks of batches and seeds make thousands of small draws from one instance.
+    """
+    return DraftTable(instance.floats, paths_of(instance, siblings), NUMPY)
+
+
+def paths_of(instance: Instance, siblings: Siblings) -> ShapedTrees:
+    """Return the drafting of an instance's K paths of L tokens by a law of siblings."""
+    return draft_paths(instance.num_paths, instance.draft_length, siblings)
+
+
+def converted(drafts: Drafts, chosen: Arithmetic) -> Drafts:
+    """Return numpy drafts in the arrays of an arithmetic."""
+    return drafts.converted(chosen.probabilities, chosen.from_numpy)
 
 
 def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
     """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
+    next_state: State = ()
     if isinstance(verifier, StatefulVerifier):
-        return verifier.verify(drafts, decisions, state)
-    verdict = verifier.verify(drafts, decisions)
-    if not hasattr(verdict, "num_accepted"):
-        must = "it must return a Verdict (num_accepted [B], path [B], next_token [B])"
+        verdict, next_state = verifier.verify(drafts, decisions, state)
+    else:
+        verdict = verifier.verify(drafts, decisions)
+    if not isinstance(verdict, Verdict):
+        must = "it must return a Verdict (node [B], next_token [B], drafts)"
         raise VerdictError(f"verify returned {type(verdict).__name__}; {must}")
-    return verdict, ()
+    return verdict, next_state
 
 
-def checked_emissions(
-    verdict: Verdict, size: Instance | Drafts, chosen: Arithmetic
-) -> tuple[Integers, Integers]:
-    """Return tau [R] and the emitted tokens [R, L+1]; raise `VerdictError` where they are no emission."""
-    tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), size.draft_length + 1)
-    within("path", chosen.to_numpy(verdict.path), size.num_paths)
-    within("next_token", chosen.to_numpy(verdict.next_token), size.vocab_size)
-    return tau, chosen.to_numpy(verdict.emitted)
+def checked_node(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:
+    """Return the last accepted place, int [B]; raise `VerdictError` where there is no such place."""
+    node = _of_requests("node", verdict.node, drafts, chosen)
+    within("node", node, drafts.places, least=ROOT)
+    return node
+
+
+def checked_next_token(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:
+    """Return the next token, int [B]; raise `VerdictError` where it is none of the vocabulary."""
+    token = _of_requests("next_token", verdict.next_token, drafts, chosen)
+    return within("next_token", token, drafts.vocab_size)
+
+
+def _of_requests(name: str, values: Array, drafts: Drafts, chosen: Arithmetic) -> Integers:
+    numbers = chosen.to_numpy(values)
+    if numbers.shape != (drafts.batch,):
+        raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {numbers.shape}")
+    return numbers.astype(np.int64)
+
+
+def checked_emissions(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> tuple[Integers, Integers]:
+    """Return tau [R] and the emitted tokens [R, D+1], D the depth of the trees.
+
+    Raises `VerdictError` where they are no emission.
+    """
+    checked_node(verdict, drafts, chosen)
+    checked_next_token(verdict, drafts, chosen)
+    return chosen.to_numpy(verdict.num_accepted), chosen.to_numpy(verdict.emitted)
 
 
 def no_mass(instance: Instance, like: Numbers) -> list[Numbers]:
@@ -142,10 +183,10 @@ def no_mass(instance: Instance, like: Numbers) -> list[Numbers]:
     return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
 
 
-def within(name: str, values: Numbers, stop: int) -> Integers:
-    """Return values int [R] that lie in 0..stop-1; raise `VerdictError` for others."""
-    wrong = ~((values >= 0) & (values < stop))
+def within(name: str, values: Numbers, stop: int, least: int = 0) -> Integers:
+    """Return values int [R] that lie in ``least``..stop-1; raise `VerdictError` for others."""
+    wrong = ~((values >= least) & (values < stop))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise VerdictError(f"{name}: {values[row]} at row {row}, expected 0..{stop - 1}")
+        raise VerdictError(f"{name}: {values[row]} at row {row}, expected {least}..{stop - 1}")
     return values.astype(np.int64)

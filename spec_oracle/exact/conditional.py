@@ -16,7 +16,7 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.call import call_verifier, fresh_state, within
+from spec_oracle.exact.call import call_verifier, checked_next_token, checked_node, converted, fresh_state
 from spec_oracle.exact.enumeration import (
     Branches,
     OpenToken,
@@ -88,7 +88,7 @@ def conditional_laws(
     dtype: str = "float64",
     end: float = math.inf,
 ) -> list[ConditionalLaw]:
-    """Return the law of the emission of every request of numpy ``drafts``, run together as one batch.
+    """Return the law of the emission of every request of numpy ``drafts``, trees run together as one batch.
 
     A state is fresh. Where a token is looked at before it is returned, the drafted ones and a few more are
     run, and the others are `assumed` to lead to what these lead to. Raises `DecisionError` or `VerdictError`
@@ -96,22 +96,21 @@ def conditional_laws(
     ``end``.
     """
     chosen = arithmetic(array=array, dtype=dtype)
-    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> Emitted:
         if time.process_time() > end:
             raise TooManyBranchesError("the time for this distribution is over")
-        tokens, draft, target = (some[rows] for some in arrays)
-        handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
-        verdict = call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
-        tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), drafts.draft_length + 1)
-        path = within("path", chosen.to_numpy(verdict.path), drafts.num_paths)
-        accepted = zip(tokens[np.arange(len(rows)), path].tolist(), tau.tolist(), strict=True)
-        return Emitted([tuple(drafted[:length]) for drafted, length in accepted], verdict.next_token)
+        some = drafts.take(rows)
+        given = converted(some, chosen)
+        verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]
+        path = some.path_to(checked_node(verdict, given, chosen))
+        accepted = zip(path.tokens.tolist(), path.length.tolist(), strict=True)
+        is_open = isinstance(verdict.next_token, OpenToken)
+        next_token = verdict.next_token if is_open else checked_next_token(verdict, given, chosen)
+        return Emitted([tuple(tokens[:length]) for tokens, length in accepted], next_token)
 
-    numbers = drafts.num_paths * (2 * drafts.draft_length + 1) * drafts.vocab_size
-    drafted = drafts.tokens.reshape(drafts.batch, -1)
-    return laws_after(run, drafted, drafts.vocab_size, MOST_NUMBERS // numbers, chosen)
+    numbers = 2 * (drafts.places + 1) * drafts.vocab_size
+    return laws_after(run, drafts.tokens, drafts.vocab_size, MOST_NUMBERS // numbers, chosen)
 
 
 def laws_after(
@@ -165,7 +164,7 @@ def _outcomes(
     """Yield the request and the outcome of every finished branch."""
     prefixes, next_token = branches.result
     is_open = isinstance(next_token, OpenToken)
-    last = None if is_open else within("next_token", chosen.to_numpy(next_token), vocab_size)
+    last = None if is_open else chosen.to_numpy(next_token)
     tokens = np.arange(vocab_size)
     for number, (row, weight, known) in enumerate(
         zip(branches.rows.tolist(), branches.weight.tolist(), branches.represented, strict=True)

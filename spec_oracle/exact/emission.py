@@ -3,26 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from spec_oracle.arrays import Integers, Numbers
+from spec_oracle.arrays import Integers, Number, Numbers
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import (
     DraftTable,
+    VerdictError,
     call_verifier,
     checked_emissions,
+    enumerated_instance,
     fresh_state,
     no_mass,
+    paths_of,
     prepared_call,
 )
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
 from spec_oracle.toy import Context, Instance
-from verifiers import AnyVerifier, StatefulVerifier, traits_of
+from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of, traits_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class EmissionLaw:
     decode: Callable[[], Numbers] | None = None
 
     @cached_property
-    def probabilities(self) -> dict[Context, Any]:
+    def probabilities(self) -> dict[Context, Number]:
         """The probability of each emission that can occur."""
         vocab = self.instance.vocab_size
         return {
@@ -49,12 +52,12 @@ class EmissionLaw:
         }
 
     @property
-    def accepted_length_pmf(self) -> tuple[Any, ...]:
+    def accepted_length_pmf(self) -> tuple[Number, ...]:
         """P(tau = 0), ..., P(tau = L)."""
         return tuple(mass.sum() for mass in self.masses)
 
     @property
-    def block_efficiency(self) -> Any:
+    def block_efficiency(self) -> Number:
         """Expected tokens per call, E[tau + 1]."""
         return sum(length * mass for length, mass in enumerate(self.accepted_length_pmf, start=1))
 
@@ -80,7 +83,7 @@ class EmissionLaw:
         return self.instance.target.joint(len(self.masses))
 
     @cached_property
-    def total_variation(self) -> Any:
+    def total_variation(self) -> Number:
         """Half the summed gaps between the extended law and the target; 0 means lossless."""
         return abs(self._text - self._expected).sum() / 2
 
@@ -94,6 +97,7 @@ def emission_law(
     verifier: AnyVerifier,
     instance: Instance,
     *,
+    drafting: Siblings | Drafting | None = None,
     exact: bool = False,
     array: str = "numpy",
     dtype: str = "float64",
@@ -101,28 +105,39 @@ def emission_law(
 ) -> EmissionLaw:
     """Return the law of what one call of ``verifier`` emits on ``instance``, by running every outcome.
 
-    Drafts after which the verifier does the same, by what its `verifiers.Traits` declare (``walks``,
-    ``any_order``), are run once; ``merged=False`` runs every draft tuple and takes nothing on trust.
-    ``exact=True`` computes in rationals, where a lossless verifier's total variation is exactly 0. Otherwise
-    ``array`` ("numpy" or "torch") and ``dtype`` choose the arithmetic under test; masses are float64.
+    ``drafting``: a law of siblings, by which the K paths of L tokens of the instance are drawn (None: the one
+    that the verifier declares), or trees of any shape, at most L tokens deep (`exact.drafting`). Drafts after
+    which the verifier does the same, by what its `verifiers.Traits` declare (``walks``, ``any_order``), are
+    run once; ``merged=False`` runs every draft tree and takes nothing on trust. ``exact=True`` computes in
+    rationals, where a lossless verifier's total variation is exactly 0. Otherwise ``array`` ("numpy" or
+    "torch") and ``dtype`` choose the arithmetic under test; masses are float64.
 
     Raises `InvalidInputError` for bad arguments and for traits that are seen to be untrue, `DecisionError` or
     `VerdictError` for code that is no verifier.
 
     >>> import verifiers
+    >>> from spec_oracle.exact.drafting import ShapedTrees, TreeShape
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> law = emission_law(verifiers.get("block"), toy, exact=True)
     >>> law.block_efficiency, law.total_variation
     (Fraction(20, 9), Fraction(0, 1))
     >>> law.accepted_length_pmf
     (Fraction(1, 3), Fraction(1, 9), Fraction(5, 9))
+    >>> trees = ShapedTrees(TreeShape.fan_out(1, 2), verifiers.Siblings.TOP)
+    >>> law = emission_law(verifiers.get("nss"), toy, drafting=trees, exact=True)
+    >>> law.block_efficiency, law.total_variation  # 1 + p(0) + p(0): token 0 is the likeliest of the draft
+    (Fraction(5, 3), Fraction(0, 1))
     """
     bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
     traits, decode = traits_of(verifier), None
-    if merged and traits.walks and not isinstance(bound, StatefulVerifier):
-        masses = walked_masses(bound, traits, numbers, chosen)
+    trees = drafting_of(verifier) if drafting is None else drafting
+    if isinstance(trees, Siblings):
+        numbers = enumerated_instance(verifier, numbers)
+    if isinstance(trees, Siblings) and merged and traits.walks and not isinstance(bound, StatefulVerifier):
+        masses = walked_masses(bound, trees, numbers, chosen, any_order=traits.any_order)
     else:
-        table = DraftTable(numbers, traits.drafting, chosen, any_order=merged and traits.any_order)
+        drawn = paths_of(numbers, trees) if isinstance(trees, Siblings) else trees
+        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order)
         masses = _enumerated_masses(bound, table, numbers, chosen)
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1
@@ -139,30 +154,20 @@ def _enumerated_masses(
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
-        state = fresh_state(bound, len(rows))
-        verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
-        return checked_emissions(verdict, numbers, chosen)
+        drafts = table.drafts(rows)
+        verdict, _ = call_verifier(bound, drafts, decisions, fresh_state(bound, len(rows)))
+        return checked_emissions(verdict, drafts, chosen)
 
-    return masses_of(run, table.law.probability, table.batch_rows, numbers, chosen)
-
-
-def masses_of(
-    run: Callable[[Integers, ScriptedDecisions], tuple[Integers, Integers]],
-    probability: Numbers,
-    batch_rows: int,
-    numbers: Instance,
-    chosen: Arithmetic,
-) -> list[Numbers]:
-    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over drafts of ``probability``.
-
-    ``run`` verifies some of the drafts: it returns tau [R] and the emitted tokens, [R, L+1] or wider.
-    """
-    masses = no_mass(numbers, probability)
-    for branches in enumerate_branches(run, probability, max_rows=batch_rows, arithmetic=chosen):
+    masses = no_mass(numbers, table.law.probability)
+    for branches in enumerate_branches(
+        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
+    ):
         tau, emitted = branches.result
+        if (tau > numbers.draft_length).any():
+            raise VerdictError(f"emitted: {tau.max()} accepted tokens, at most {numbers.draft_length} exist")
         index = np.zeros(len(tau), dtype=np.int64)
-        for position, mass in enumerate(masses):
+        for position in range(min(emitted.shape[1], len(masses))):
             index = index * numbers.vocab_size + np.maximum(emitted[:, position], 0)
             here = tau == position
-            np.add.at(mass, index[here], branches.weight[here])
+            np.add.at(masses[position], index[here], branches.weight[here])
     return masses

@@ -11,13 +11,21 @@ import numpy as np
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
-from spec_oracle.exact.call import DraftTable, call_verifier, checked_emissions, fresh_state, prepared_call
+from spec_oracle.exact.call import (
+    DraftTable,
+    call_verifier,
+    checked_emissions,
+    enumerated_instance,
+    fresh_state,
+    paths_of,
+    prepared_call,
+)
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_whole
-from verifiers import AnyVerifier, Drafts, State, Verdict, drafting_of
+from verifiers import AnyVerifier, State, drafting_of
 
 Mass: TypeAlias = Any
 _Key: TypeAlias = tuple[Any, ...]
@@ -80,6 +88,7 @@ def decoded_law(
     """
     require_whole(num_tokens, "num_tokens")
     bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
+    numbers = enumerated_instance(verifier, numbers)
     vocab = instance.vocab_size
     if stop_token is not None and not (is_whole(stop_token) and 0 <= stop_token < vocab):
         raise InvalidInputError(f"stop_token: {stop_token!r} outside 0..{vocab - 1}")
@@ -110,7 +119,8 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     call by a modified target may cost it in the next.
     """
     require_whole(num_calls, "num_calls")
-    calls = _FurtherCalls(*prepared_call(verifier, instance, exact=False, array="numpy", dtype="float64"))
+    bound, numbers, chosen = prepared_call(verifier, instance, exact=False, array="numpy", dtype="float64")
+    calls = _FurtherCalls(bound, enumerated_instance(verifier, numbers), chosen)
     pending = [_OpenText((), fresh_state(verifier, 1), 1.0)]
     means = []
     for _ in range(num_calls):
@@ -177,7 +187,8 @@ class _FurtherCalls:
         key = self._instance.target.index(text)
         if key not in self._tables:
             after = self._instance.after(text)
-            self._tables[key] = DraftTable(after, drafting_of(self._verifier), self._chosen)
+            drafting = paths_of(after, drafting_of(self._verifier))
+            self._tables[key] = DraftTable(after, drafting, self._chosen)
         return self._tables[key]
 
     def continued(self, items: list[_OpenText]) -> list[_OpenText]:
@@ -188,18 +199,18 @@ class _FurtherCalls:
         # One-request states make one batch; all are fresh, or none is.
         states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
 
-        def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Verdict, State]:
-            drafts: Drafts = table.drafts(rows % tuples)
+        def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers, State]:
+            drafts = table.drafts(rows % tuples)
             state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
-            return call_verifier(self._verifier, drafts, decisions, state)
+            verdict, state = call_verifier(self._verifier, drafts, decisions, state)
+            return *checked_emissions(verdict, drafts, self._chosen), state
 
         probability = np.concatenate([table.law.probability * item.mass for item in items])
         continuations = []
         for branches in enumerate_branches(
             run, probability, max_rows=table.batch_rows, arithmetic=self._chosen
         ):
-            verdict, state = branches.result
-            tau, emitted = checked_emissions(verdict, self._instance, self._chosen)
+            tau, emitted, state = branches.result
             after = [self._chosen.to_numpy(array) for array in state]
             for row, mass in enumerate(branches.weight):
                 tokens = tuple(emitted[row, : tau[row] + 1].tolist())
