@@ -20,24 +20,24 @@ from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
-from verifiers import Drafting, Drafts
+from verifiers import Siblings, Paths
 from verifiers.sampling import invert_cdf
 
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
 
-Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Drafts, Any]]
+Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Paths, Any]]
 """Samples the drafts of so many requests, and returns them with the random numbers that belong to them."""
 
 
 def sampled_drafts(
-    instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
-) -> Drafts:
+    instance: Instance, batch: int, rng: np.random.Generator, drafting: Siblings = Siblings.INDEPENDENT
+) -> Paths:
     """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
     table = draft_table(instance, drafting)
     probability = table.law.probability / table.law.probability.sum()
-    return table.drafts(rng.choice(len(probability), size=batch, p=probability))
+    return table.paths(rng.choice(len(probability), size=batch, p=probability))
 
 
 def extended_cells(
@@ -76,10 +76,10 @@ class Sampler:
         self.generator = code.generator(seed)
         self._drafted = drafted or self._drafts_alone
 
-    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Drafts, Any]:
+    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Paths, Any]:
         return sampled_drafts(toy, count, rng), self.generator
 
-    def requests(self, instance: Instance, count: int) -> tuple[Drafts, Any]:
+    def requests(self, instance: Instance, count: int) -> tuple[Paths, Any]:
         """Return the arguments of a call on so many requests."""
         return self._drafted(instance, count, self.rng)
 
@@ -189,7 +189,7 @@ _BATCHES: Final = (8, 1)
 """Requests of plain calls."""
 
 
-def plain_verification(code: SamplerCode, drafting: Drafting, num_paths: int, seed: int) -> None:
+def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, seed: int) -> None:
     """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
     toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
     generator = code.generator(seed)

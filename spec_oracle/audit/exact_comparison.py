@@ -14,7 +14,7 @@ from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
-from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
+from verifiers import Siblings, ModelBound, StatefulVerifier, drafting_of
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
 """The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""
@@ -121,7 +121,7 @@ def scope_of(what: str, instances: Collection[Instance]) -> str:
 
 def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -> Findings:
     """Add which built-in rule has the same law after every draft, if one does."""
-    rule = identified(laws, Drafting.INDEPENDENT, findings.smallest_detectable_tv or 0.0)
+    rule = identified(laws, Siblings.INDEPENDENT, findings.smallest_detectable_tv or 0.0)
     if rule is None:
         return findings
     drafts = sum(len(by_row) for _, by_row in laws)
@@ -131,7 +131,7 @@ def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -
 
 
 def identified(
-    laws: Sequence[tuple[Instance, LawsAfter]], drafting: Drafting, tolerance: float
+    laws: Sequence[tuple[Instance, LawsAfter]], drafting: Siblings, tolerance: float
 ) -> str | None:
     """Return the first rule with the same law after every draft, None where there is none.
 

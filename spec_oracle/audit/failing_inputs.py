@@ -25,7 +25,7 @@ from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_share
-from verifiers import Drafts
+from verifiers import Paths
 
 Part: TypeAlias = Callable[..., CheckResult]
 
@@ -69,7 +69,7 @@ class Again:
     def size(self) -> str:
         """How large the inputs are, "" where the part has its own."""
         for value in self.inputs.values():
-            if isinstance(value, Drafts):
+            if isinstance(value, Paths):
                 requests = f"{value.batch} request{'s' * (value.batch > 1)}"
                 return f"{requests}, {value.vocab_size} tokens, draft length {value.draft_length}"
             if isinstance(value, Instance):
@@ -220,7 +220,7 @@ def _shrunk(again: Again, subject: Any, context: Context, took: float) -> Again:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, Drafts):
+    if isinstance(value, Paths):
         names = ("draft_tokens", "draft_probs", "target_probs")
         return {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
     if isinstance(value, Instance):
@@ -237,7 +237,7 @@ def _same(value: Any) -> Any:
 
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "drafts": lambda data: Drafts(
+    "drafts": lambda data: Paths(
         np.array(data["draft_tokens"], dtype=np.int64),
         np.array(data["draft_probs"], dtype=np.float64),
         np.array(data["target_probs"], dtype=np.float64),
@@ -269,7 +269,7 @@ _SIMPLER: Final[tuple[dict[str, Any], ...]] = (
 def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """Yield smaller inputs: fewer requests, positions and tokens of a call, smaller toy instances."""
     if "drafts" in inputs:
-        drafts: Drafts = inputs["drafts"]
+        drafts: Paths = inputs["drafts"]
         batch, length = drafts.batch, drafts.draft_length
         halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
         for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
@@ -283,7 +283,7 @@ def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
         kept = np.array(sorted(used)) if max(used) < drafts.vocab_size else np.empty(0, dtype=np.int64)
         if 2 <= len(kept) < drafts.vocab_size:
             tokens = np.searchsorted(kept, drafts.tokens)
-            yield {**inputs, "drafts": Drafts(tokens, *(array[..., kept] for array in rows))}
+            yield {**inputs, "drafts": Paths(tokens, *(array[..., kept] for array in rows))}
     if "shape" in inputs:
         for change in _SIMPLER:
             shape = replace(inputs["shape"], **change)
@@ -306,16 +306,16 @@ def _is_as_simple(shape: Shape, other: Shape) -> bool:
 
 
 def _of_requests(value: Any, some: slice, batch: int) -> Any:
-    if isinstance(value, Drafts):
-        return Drafts(value.tokens[some], value.draft_probs[some], value.target_probs[some])
+    if isinstance(value, Paths):
+        return Paths(value.tokens[some], value.draft_probs[some], value.target_probs[some])
     if isinstance(value, dict):
         return {name: _of_requests(one, some, batch) for name, one in value.items()}
     return value[some] if isinstance(value, np.ndarray) and len(value) == batch else value
 
 
-def _cut(drafts: Drafts, length: int) -> Drafts:
+def _cut(drafts: Paths, length: int) -> Paths:
     tokens, draft, target = arrays_of(drafts)
-    return Drafts(tokens[:, :, :length], draft[:, :, :length], target[:, :, : length + 1])
+    return Paths(tokens[:, :, :length], draft[:, :, :length], target[:, :, : length + 1])
 
 
 def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
@@ -326,6 +326,6 @@ def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
 
 def arrays_of(value: Any) -> list[Any]:
     """Return the arrays of an input."""
-    if isinstance(value, Drafts):
+    if isinstance(value, Paths):
         return [value.tokens, value.draft_probs, value.target_probs]
     return list(value.values()) if isinstance(value, dict) else [value] * isinstance(value, np.ndarray)

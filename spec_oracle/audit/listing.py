@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.rule import subject as rules
-from verifiers import Drafting, drafting_of, traits_of
-from verifiers.trees import Siblings
+from verifiers import Siblings, drafting_of, traits_of
+from verifiers import Siblings
 
 
 def subject_names() -> tuple[str, ...]:
@@ -29,9 +29,9 @@ def engine_availability() -> tuple[list[str], list[str]]:
 
 
 _PATHS = {
-    Drafting.INDEPENDENT: "K paths",
-    Drafting.DISTINCT: "K distinct",
-    Drafting.TOP_AND_SAMPLED: "K, top ones",
+    Siblings.INDEPENDENT: "K paths",
+    Siblings.DISTINCT: "K distinct",
+    Siblings.TOP_AND_SAMPLED: "K, top ones",
 }
 
 

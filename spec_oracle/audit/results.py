@@ -13,9 +13,9 @@ from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputErro
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
-Pair: TypeAlias = Callable[[Drafts, np.random.Generator], tuple[Emissions, Emissions]]
+Pair: TypeAlias = Callable[[Paths, np.random.Generator], tuple[Emissions, Emissions]]
 """Verifies drafts by the code and by a reference rule, under the same randomness."""
 
 

@@ -16,7 +16,7 @@ from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
 
@@ -181,7 +181,7 @@ def evidence_of(joint: CheckResult) -> Evidence:
 def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
     """Return the figures of every instance whose law was found."""
     best = block_transport_optimum if subject.carries_state else multi_path_optimum
-    drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
+    drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
     optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
     rule_at = subject.path_rule_at
     return tuple(
@@ -198,7 +198,7 @@ def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
 
 
 @lru_cache(maxsize=256)
-def _optimum(instance: Instance, best: Callable[..., Any], drafting: Drafting) -> float:
+def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -> float:
     """Return the most tokens per call on one instance; subjects of one audit share it."""
     return float(best(instance, drafting=drafting).value)
 

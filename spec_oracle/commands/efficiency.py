@@ -20,8 +20,8 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
-from verifiers import Drafting, drafting_of
-from verifiers.trees import Siblings
+from verifiers import Siblings, drafting_of
+from verifiers import Siblings
 
 
 def run(options: Any) -> int:
@@ -111,7 +111,7 @@ def run_optimum(options: Any) -> int:
     from spec_oracle.optimum import checked_optima
     from spec_oracle.report import optimum
 
-    drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Drafting.INDEPENDENT
+    drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
     results = {
         str(path): checked_optima(Instance.load(path), drafting=drafting, exact=options.exact)
         for path in options.files

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
-from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
+from verifiers import AnyVerifier, Paths, StatefulVerifier, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")
 LAYOUTS = ("contiguous", "sliced", "transposed")
@@ -94,7 +94,7 @@ class SamplerCode:
     """Seconds per number of the target's rows, of the slowest call so far; also that of other forms."""
 
     def __call__(
-        self, drafts: Drafts, randomness: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
+        self, drafts: Paths, randomness: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
     ) -> Emissions:
         """Verify numpy drafts; ``randomness`` is a generator, or numpy uniforms [B, L+1] for code that
         takes them, or a tuple of arrays; ``options`` are keyword arguments beyond the contract.
@@ -172,7 +172,7 @@ def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
     return base, base[..., 1::2]
 
 
-def contract_arguments(drafts: Drafts) -> tuple[NDArray[Any], ...]:
+def contract_arguments(drafts: Paths) -> tuple[NDArray[Any], ...]:
     """Return tokens, draft rows and target rows; a single path has no axis of paths."""
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     return tuple(array[:, 0] for array in arrays) if drafts.num_paths == 1 else arrays
@@ -262,7 +262,7 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
         if tokens.ndim == 2:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
-        verdict = verifier.verify(Drafts(tokens, draft_probs, target_probs), decide(generator))
+        verdict = verifier.verify(Paths(tokens, draft_probs, target_probs), decide(generator))
         if not hasattr(verdict, "emitted") or not hasattr(verdict, "num_accepted"):
             must = "it must return a Verdict (num_accepted [B], path [B], next_token [B])"
             raise ContractError(f"verify returned {_described(verdict)}; {must}")
@@ -314,7 +314,7 @@ def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
 _MUST = "it must return (tokens [B, L+1], num_accepted [B])"
 
 
-def checked_emissions(returned: Any, drafts: Drafts) -> Emissions:
+def checked_emissions(returned: Any, drafts: Paths) -> Emissions:
     """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
 
     Raises `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only

@@ -13,7 +13,7 @@ from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import Drafting, StatefulVerifier, drafting_of
+from verifiers import Siblings, StatefulVerifier, drafting_of
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _on_trees(
     return Efficiency(file, rule.name, *figures, Optima(None, None, None), best, tree)
 
 
-def _optima(instance: Instance, drafting: Drafting, *, exact: bool) -> Optima:
+def _optima(instance: Instance, drafting: Siblings, *, exact: bool) -> Optima:
     single = single_path_optimum(instance, exact=exact).value
     try:
         multi = multi_path_optimum(instance, drafting=drafting, exact=exact)

@@ -27,10 +27,10 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.toy import Context
-from verifiers import Drafting, Drafts
+from verifiers import Siblings, Paths
 
 Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
-Paths: TypeAlias = tuple[Context, ...]
+PathTuple: TypeAlias = tuple[Context, ...]
 Levels: TypeAlias = Callable[[Context], tuple[Integers, ...]]
 """Classes of tokens that may be drafted after a context, of which the first is run; none: all are."""
 
@@ -51,13 +51,13 @@ class DraftTree:
     draft_length: int
     rows: Rows
     num_paths: int = 1
-    drafting: Drafting = Drafting.INDEPENDENT
+    drafting: Siblings = Siblings.INDEPENDENT
     levels: Levels = lambda _: ()
 
     @cached_property
-    def likely(self) -> Mapping[Paths, float]:
+    def likely(self) -> Mapping[PathTuple, float]:
         """The probability of every tuple of paths that is not unlikely."""
-        tuples: dict[Paths, float] = {((),) * self.num_paths: 1.0}
+        tuples: dict[PathTuple, float] = {((),) * self.num_paths: 1.0}
         for _ in range(self.draft_length):
             for path in range(self.num_paths):
                 tuples = {
@@ -67,7 +67,7 @@ class DraftTree:
                 }
         return tuples
 
-    def _next(self, paths: Paths, path: int) -> Iterator[tuple[int, float]]:
+    def _next(self, paths: PathTuple, path: int) -> Iterator[tuple[int, float]]:
         """Yield the likely next tokens of a path, when those before it have one more token already."""
         if levels := self.levels(paths[path]):
             draft = self.rows(paths[path])[1]
@@ -84,7 +84,7 @@ class DraftTree:
         """The probability of all other drafts."""
         return max(0.0, 1.0 - sum(self.likely.values()))
 
-    def level(self, paths: Paths) -> tuple[int, Integers] | None:
+    def level(self, paths: PathTuple) -> tuple[int, Integers] | None:
         """Return the position at which a token was drafted for all of its level, and these; None without."""
         for depth, token in enumerate(paths[0]):
             for tokens in self.levels(paths[0][:depth]):
@@ -92,11 +92,11 @@ class DraftTree:
                     return depth, tokens
         return None
 
-    def drafts(self, paths: Paths) -> Drafts:
+    def drafts(self, paths: PathTuple) -> Paths:
         """Return the drafts of one request."""
         along = [[self.rows(path[:depth]) for depth in range(self.draft_length + 1)] for path in paths]
         size = (1, self.num_paths, self.draft_length)
-        return Drafts(
+        return Paths(
             np.array([paths], dtype=np.int64).reshape(size),
             np.array([[[draft for _, draft in rows[:-1]] for rows in along]]).reshape(*size, self.vocab_size),
             np.array([[[target for target, _ in rows] for rows in along]]),
@@ -115,7 +115,7 @@ class Account:
         self._shares: dict[Context, float] = {}
         """The part of its level that a token has which was run for all of it, by the context that it ends."""
 
-    def add(self, paths: Paths, law: ConditionalLaw) -> None:
+    def add(self, paths: PathTuple, law: ConditionalLaw) -> None:
         """Add the law of the emission after likely drafts."""
         probability, level, run = self._tree.likely[paths], self._tree.level(paths), 1.0
         if level is not None:

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
-from verifiers import Drafting, StatefulVerifier, drafting_of
+from verifiers import Siblings, StatefulVerifier, drafting_of
 
 INK, MUTED, GRID = "#1b1e23", "#6b7280", "#e5e7eb"
 COLOURS = (
@@ -24,9 +24,9 @@ LABEL_INCHES = 0.19
 """Height of one label line."""
 
 DRAFTING_TITLES = {
-    Drafting.INDEPENDENT: "independent paths",
-    Drafting.DISTINCT: "paths drawn without replacement",
-    Drafting.TOP_AND_SAMPLED: "top drafts and one sampled path",
+    Siblings.INDEPENDENT: "independent paths",
+    Siblings.DISTINCT: "paths drawn without replacement",
+    Siblings.TOP_AND_SAMPLED: "top drafts and one sampled path",
 }
 
 
@@ -95,7 +95,7 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
 def _row_key(name: str) -> tuple[int, bool]:
     """Verifiers that one optimum bounds share a row; those of independent paths come first."""
     verifier = named_verifier(name)
-    return list(Drafting).index(drafting_of(verifier)), isinstance(verifier, StatefulVerifier)
+    return list(Siblings).index(drafting_of(verifier)), isinstance(verifier, StatefulVerifier)
 
 
 def _row_title(name: str) -> str:

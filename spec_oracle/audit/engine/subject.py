@@ -10,7 +10,7 @@ from spec_oracle.contracts.engine import EngineCode, copy_of
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 from spec_oracle.places import defined_at
-from verifiers import Drafting
+from verifiers import Siblings
 
 _TOKENS: Final = 4
 """Tokens of the longest completion of a plain call."""
@@ -34,7 +34,7 @@ class EngineSubject:
     name: str
     engines: Mapping[str, EngineCode]
     facts: Facts = NOTHING_DECLARED
-    drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
+    drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "engine"
     num_paths: ClassVar[int] = 1
     carries_state: ClassVar[bool] = False

@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
-from verifiers import Drafts
+from verifiers import Paths
 
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
@@ -35,7 +35,7 @@ Judged: TypeAlias = NDArray[np.bool_]
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
-def with_impossible_drafts(drafts: Drafts) -> Drafts:
+def with_impossible_drafts(drafts: Paths) -> Paths:
     """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
 
     So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too. Paths
@@ -126,7 +126,7 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     return passed("broken input is refused, or every emitted token has a positive probability", **found)
 
 
-def broken_inputs(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:
+def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
     """Yield broken inputs, and the requests that must stay inside the target's support all the same.
 
     In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
@@ -146,7 +146,7 @@ def broken_inputs(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:
     yield "drafted id beyond V", replace(healthy, tokens=tokens), sound
 
 
-def _limit(code: SamplerCode, healthy: Drafts, generator: Any) -> float:
+def _limit(code: SamplerCode, healthy: Paths, generator: Any) -> float:
     """Return how many seconds a call may take, from what one on valid input takes."""
     started = time.monotonic()
     with suppress(ContractError, SubjectRaisedError):

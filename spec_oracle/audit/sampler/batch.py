@@ -29,7 +29,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
 # Requests of batches that mix draft lengths, or greedy and sampled requests.
@@ -77,7 +77,7 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
     rng, replayed = context.stream("sampler/batch/beside rule"), effort.BATCH_REPLAYED
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
 
-    def calls() -> Iterator[Drafts]:
+    def calls() -> Iterator[Paths]:
         yield from (sampled_drafts(instance, size, rng) for size in effort.BATCH_TURNS)
         for _ in range(replayed):
             odd = _among_odd_requests(sampled_drafts(instance, 1, rng))
@@ -132,7 +132,7 @@ def _tokens(text: int, vocab: int) -> str:
     return f"tokens {','.join(tokens)}"
 
 
-def _among_odd_requests(request: Drafts) -> Drafts:
+def _among_odd_requests(request: Paths) -> Paths:
     """Return the batch (request, greedy, one-hot draft, equal models, padding)."""
     copies = chosen_requests(request, np.zeros(KINDS, dtype=np.int64))
     tokens, draft, target = copies.tokens, copies.draft_probs, copies.target_probs
@@ -145,12 +145,12 @@ def _among_odd_requests(request: Drafts) -> Drafts:
     tokens[3] = draft[3].argmax(axis=-1)
     tokens[4] = 0
     draft[4] = target[4][:, :-1] = target[4][:, -1:] = np.eye(vocab)[0]
-    return Drafts(tokens, draft, target)
+    return Paths(tokens, draft, target)
 
 
-def chosen_requests(drafts: Drafts, requests: NDArray[np.int64]) -> Drafts:
+def chosen_requests(drafts: Paths, requests: NDArray[np.int64]) -> Paths:
     """Return the drafts of these requests, in this order."""
-    return Drafts(*(array[requests] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
+    return Paths(*(array[requests] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
 
 
 @part
@@ -179,7 +179,7 @@ def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Inst
     return judge_rounds(what, [law], rounds(), alpha=rate, named=named, admitted=context.admitted)
 
 
-def _chosen(names: tuple[str, ...], drafts: Drafts, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     chosen: dict[str, NDArray[Any]] = {}
     if "draft_lengths" in names:
         chosen["draft_lengths"] = rng.integers(drafts.draft_length + 1, size=drafts.batch)

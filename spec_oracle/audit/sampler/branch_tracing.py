@@ -30,7 +30,7 @@ from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import is_users, short_path
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 LawAfter: TypeAlias = Callable[..., ConditionalLaw]
 """Traces code after drafts: `spec_oracle.audit.sampler.tracer.law_after`."""
@@ -63,7 +63,7 @@ class Watched:
     def laws_after(
         self,
         code: SamplerCode,
-        several: Iterable[Drafts],
+        several: Iterable[Paths],
         request: int = 0,
         looked_at: Collection[int] = (),
         end: float = math.inf,
@@ -79,7 +79,7 @@ class Watched:
         """
         missing: set[Step] = set()
 
-        def ordinary(drafts: Drafts, function: SamplerFunction) -> Emissions:
+        def ordinary(drafts: Paths, function: SamplerFunction) -> Emissions:
             return replace(code, function=function)(drafts, code.generator(int(self.rng.integers(2**31))))
 
         def traced(*arguments: Any) -> Any:
@@ -88,7 +88,7 @@ class Watched:
             missing.difference_update(self.known)
             return returned
 
-        def after(drafts: Drafts, ids: Collection[int] = ()) -> ConditionalLaw:
+        def after(drafts: Paths, ids: Collection[int] = ()) -> ConditionalLaw:
             seconds = max(end - time.process_time(), 0.0)
             watched, run = replace(code, function=traced), [*looked_at, *ids]
             try:
@@ -127,7 +127,7 @@ def require_alike(
     table = draft_table(instance)
     rows = np.flatnonzero(table.law.probability)[:, None]
     try:
-        Watched(law_after, rng).laws_after(code, map(table.drafts, rows))
+        Watched(law_after, rng).laws_after(code, map(table.paths, rows))
     except UnlikeError as error:
         raise NoEvidenceError(f"could not trace what ordinary calls do, sampled instead: {error}") from None
     except (NotTracedError, ContractError, SubjectRaisedError):

@@ -30,7 +30,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
-from verifiers import Drafts
+from verifiers import Paths
 
 CALLS_ROUNDS: Final = 6  # Looks at pairs of consecutive calls.
 CALLS_REQUESTS: Final = 500  # Pairs of consecutive calls in a round.
@@ -155,9 +155,9 @@ def _completions(verify: Keyed, seeds: NDArray[np.int64]) -> NDArray[np.int64]:
     return found[:, :TOKENS] @ 2 ** np.arange(TOKENS)[::-1]
 
 
-def _toy_drafts(batch: int) -> Drafts:
+def _toy_drafts(batch: int) -> Paths:
     """Return the toy's drafts: token 0 everywhere, with certainty."""
-    return Drafts(
+    return Paths(
         np.zeros((batch, 1, DRAFTED), dtype=np.int64),
         np.broadcast_to(np.array([1.0, 0.0]), (batch, 1, DRAFTED, 2)),
         np.broadcast_to(TARGET, (batch, 1, DRAFTED + 1, 2)),

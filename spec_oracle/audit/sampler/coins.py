@@ -21,7 +21,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics.independence import fair_coin_p_values
-from verifiers import Drafts
+from verifiers import Paths
 
 DISJOINT_CALLS: Final = 3_000
 DISJOINT_NUMBERS: Final = 60_000_000
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 100_000
 """Probabilities, and pairs of requests, that are made and compared at once: those of many small calls."""
 
 
-def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tuple[Drafts, NDArray[np.int64]]:
+def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tuple[Paths, NDArray[np.int64]]:
     """Return requests, and the open position, 0..L, of each of them."""
     batch, length, vocab = shape.batch, shape.draft_length, shape.vocab_size
     tokens = rng.integers(vocab, size=(batch, length + 1))
@@ -54,7 +54,7 @@ def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tup
     target[requests, where] = (1 - TAKEN) / 2 / others
     target[requests, where, drafted] = TAKEN
     several = (np.repeat(array[:, None], num_paths, axis=1) for array in (tokens[:, :-1], draft, target))
-    return Drafts(*several), where
+    return Paths(*several), where
 
 
 def coins_agree(  # noqa: PLR0917
@@ -119,13 +119,13 @@ def _blocks(
             yield _coins(shape, drafts, np.stack(found, axis=1), rng)
 
 
-def _some(drafts: Drafts, requests: NDArray[np.int64]) -> Drafts:
+def _some(drafts: Paths, requests: NDArray[np.int64]) -> Paths:
     """Return those requests, which follow each other."""
     rows = slice(requests[0], requests[-1] + 1)
-    return Drafts(drafts.tokens[rows], drafts.draft_probs[rows], drafts.target_probs[rows])
+    return Paths(drafts.tokens[rows], drafts.draft_probs[rows], drafts.target_probs[rows])
 
 
-def _coins(shape: Shape, drafts: Drafts, found: NDArray[np.int64], rng: np.random.Generator) -> Coins:
+def _coins(shape: Shape, drafts: Paths, found: NDArray[np.int64], rng: np.random.Generator) -> Coins:
     """Return the coins of calls from their tokens at the open positions, lengths and positions, [3, N, B]."""
     tokens, lengths, where = found
     rows = np.arange(tokens.size), 0, where.ravel()

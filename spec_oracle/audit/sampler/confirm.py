@@ -22,7 +22,7 @@ from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
-from verifiers import Drafts
+from verifiers import Paths
 
 CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape, or of a broken contract.
 CLAIM_PILOT: Final = 20  # First samples at one shape.
@@ -76,7 +76,7 @@ class ShapeSample:
 
     code: SamplerCode
     tree: DraftTree
-    among: Callable[[Drafts], Drafts]
+    among: Callable[[Paths], Paths]
     request: int
     cells: TreeCells
     rng: np.random.Generator
@@ -104,7 +104,7 @@ class ShapeSample:
                     drafts.tokens[self.request, 0, level[0]] = self.rng.choice(level[1])
                 self._call(drafts)
 
-    def _call(self, drafts: Drafts) -> None:
+    def _call(self, drafts: Paths) -> None:
         generator = self.code.generator(int(self.rng.integers(2**31)))
         started = time.perf_counter()
         found = self.code(drafts, generator)

@@ -19,7 +19,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics import independence, split
-from verifiers import Drafts
+from verifiers import Paths
 
 CALLS_TURNS: Final = 151  # Half the calls of each size in one chain of calls.
 # Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
@@ -81,7 +81,7 @@ Draw: TypeAlias = Callable[[CallSizes], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
 
 
-def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length: int = 2) -> Drafts:
+def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length: int = 2) -> Paths:
     """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0."""
     tokens = np.zeros((num_paths, draft_length), dtype=np.int64)
     tokens[1::2, 0] = 1
@@ -91,7 +91,7 @@ def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length
         target = np.tile(_spread(0.5, 0.15, vocab_size), (draft_length + 1, 1))
         target[-1] = 1 / vocab_size
     arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (draft, target)))
-    return Drafts(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
+    return Paths(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
 
 
 def _spread(first: float, second: float, vocab_size: int) -> NDArray[np.float64]:

@@ -43,7 +43,7 @@ from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_ar
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, sample_call
 from spec_oracle.exact.interception.leaf import Leaf
-from verifiers import Drafts
+from verifiers import Paths
 
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
 DISJOINT_SECONDS: Final = 1.0
@@ -265,7 +265,7 @@ class _CallsInTurn:
 class _Batch:
     """Requests with an open position each, 0..L [B], and optional arguments by name, each [B]."""
 
-    drafts: Drafts
+    drafts: Paths
     where: NDArray[np.int64]
     options: dict[str, NDArray[Any]]
 

@@ -17,7 +17,7 @@ from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import contract_arguments, raising
-from verifiers import Drafts
+from verifiers import Paths
 
 
 def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -29,7 +29,7 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 @part
-def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Drafts, seed: int) -> CheckResult:
+def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Paths, seed: int) -> CheckResult:
     """Call the code once, and compare the arrays."""
     del context, rate
     before = contract_arguments(drafts)

@@ -27,7 +27,7 @@ from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.replay import replayed_law
 from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 # TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless.
 INTEGRATED_TV: Final = 1e-3
@@ -68,9 +68,9 @@ def integrated_law(
     possible = np.flatnonzero(table.law.probability)
     bound = 0.0
     for row in possible:
-        drafts = table.drafts(np.array([row]))
+        drafts = table.paths(np.array([row]))
 
-        def emit(uniforms: NDArray[np.float64], one: Drafts = drafts) -> NDArray[np.int64]:
+        def emit(uniforms: NDArray[np.float64], one: Paths = drafts) -> NDArray[np.int64]:
             return code(repeated(one, len(uniforms)), uniforms).tokens
 
         found = replayed_law(
@@ -85,10 +85,10 @@ def integrated_law(
     return IntegratedLaw(EmissionLaw(floats, tuple(masses)), bound)
 
 
-def repeated(drafts: Drafts, count: int) -> Drafts:
+def repeated(drafts: Paths, count: int) -> Paths:
     """Return ``count`` copies of one request's drafts."""
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    return Drafts(*(np.repeat(array, count, axis=0) for array in arrays))
+    return Paths(*(np.repeat(array, count, axis=0) for array in arrays))
 
 
 def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -> CheckResult:

@@ -39,7 +39,7 @@ from spec_oracle.statistics import (
     split,
     total_variation_interval,
 )
-from verifiers import Drafts
+from verifiers import Paths
 
 # TV of a token that samples must detect at full vocabularies where code cannot be traced.
 LARGE_TV: Final = 0.17
@@ -135,7 +135,7 @@ class Large:
         tokens = np.stack([_drawn(row, self.rng, (size, self.num_paths)) for row in rows.up_to[1]], axis=-1)
         several = (np.broadcast_to(r, (size, self.num_paths, *r.shape)) for r in (rows.draft, rows.target))
         started = time.perf_counter()
-        drafts, code, options = Drafts(tokens, *several), self.code, NO_OPTIONS
+        drafts, code, options = Paths(tokens, *several), self.code, NO_OPTIONS
         if self.kind == "mixed":
             drafts, options = self._mixed(drafts)
             code = _with_generators(code, self.rng)
@@ -151,7 +151,7 @@ class Large:
             )
             self.counts += np.bincount(rows.cells[position, own[counts]], minlength=len(self.counts))
 
-    def _mixed(self, drafts: Drafts) -> tuple[Drafts, Options]:
+    def _mixed(self, drafts: Paths) -> tuple[Paths, Options]:
         """Return drafts and optional arguments: own lengths, and every fourth request greedy."""
         names, options, size = options_of(self.code), dict[str, NDArray[Any]](), drafts.batch
         tokens, draft, target = np.array(drafts.tokens), drafts.draft_probs, np.array(drafts.target_probs)
@@ -168,7 +168,7 @@ class Large:
             beyond = np.arange(tokens.shape[-1]) >= lengths[:, None]
             tokens[:, 0][beyond] = 0
         self.requests += size
-        return Drafts(tokens, draft, target), options
+        return Paths(tokens, draft, target), options
 
 
 def _with_generators(code: SamplerCode, rng: np.random.Generator) -> SamplerCode:

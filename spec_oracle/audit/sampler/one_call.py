@@ -22,7 +22,7 @@ from spec_oracle.contracts import (
 from spec_oracle.contracts.sampler import NO_OPTIONS
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from spec_oracle.threads import CallEndedError, at_most
-from verifiers import Drafts
+from verifiers import Paths
 
 Options: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -33,7 +33,7 @@ def one_call(
     context: Context,
     rate: float,
     *,
-    drafts: Drafts,
+    drafts: Paths,
     seed: int,
     options: Options = NO_OPTIONS,
     judged: NDArray[np.bool_] | None = None,
@@ -65,7 +65,7 @@ def one_call(
 
 def complaint(
     code: SamplerCode,
-    drafts: Drafts,
+    drafts: Paths,
     generator: Any,
     limit: float,
     *,
@@ -93,7 +93,7 @@ def complaint(
 
 
 def outside_support(
-    drafts: Drafts, emissions: Emissions, judged: NDArray[np.bool_] | None = None
+    drafts: Paths, emissions: Emissions, judged: NDArray[np.bool_] | None = None
 ) -> str | None:
     """Name the first emitted token that its target row, if that is a law, gives no probability.
 
@@ -116,7 +116,7 @@ def outside_support(
     )
 
 
-def require_possible(code: SamplerCode, drafts: Drafts, emissions: Emissions, options: Options) -> None:
+def require_possible(code: SamplerCode, drafts: Paths, emissions: Emissions, options: Options) -> None:
     """Raise `ImpossibleOutputError` for what no batch of mixed requests can emit."""
     wrong = _beyond_draft(emissions, options) or _not_greedy(drafts, emissions, options)
     if wrong:
@@ -138,7 +138,7 @@ def _beyond_draft(emissions: Emissions, options: Options) -> str:
     )
 
 
-def _not_greedy(drafts: Drafts, emissions: Emissions, options: Options) -> str:
+def _not_greedy(drafts: Paths, emissions: Emissions, options: Options) -> str:
     """Name the first token of a greedy request that is not the likeliest of its row.
 
     Rows are those along the drafts, so that the first other token of an emission must be its last.

@@ -46,7 +46,7 @@ from spec_oracle.contracts import ContractError, Emissions, SamplerCode, Subject
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 PAIRED_BATCH: Final = 64  # Rows of one call beside a reference rule.
 # Rows of each instance that measure the pace: few, since interpreted kernels do less than ten a second.
@@ -90,7 +90,7 @@ def by_same_noise(engine: RacedSampler, context: Context, rate: float) -> CheckR
 def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
     """Return the pair of code that takes its uniforms and a rule of `RULES`."""
 
-    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         uniforms = rng.random((drafts.batch, drafts.draft_length + 1))
         return code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
 
@@ -101,7 +101,7 @@ def pair_by_noise(engine: RacedSampler) -> Pair:
     """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
     code = SamplerCode(engine.with_noise, "torch")
 
-    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         uniforms = rng.random((drafts.batch, drafts.draft_length))
         times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
         expected = by_noise("token", drafts, uniforms, lambda _: times, reads_draft=engine.reads_draft)
@@ -114,7 +114,7 @@ def pair_by_keys(engine: KeyedSampler) -> Pair:
     """Return the pair of an engine and its rule, decided by the same hashes."""
     by_engine, by_rule = called_by_keys(engine), by_keys(engine)
 
-    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         seeds = rng.integers(2**62, size=drafts.batch)
         start = np.zeros_like(seeds)
         return by_engine(drafts, seeds, start), by_rule(drafts, seeds, start)
@@ -255,7 +255,7 @@ def rows_needed(total_variation: float) -> int:
 
 
 def beside_rule(
-    alike: CheckResult, subject: Any, context: Context, calls: Iterable[Drafts]
+    alike: CheckResult, subject: Any, context: Context, calls: Iterable[Paths]
 ) -> CheckResult | None:
     """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
 

@@ -17,7 +17,7 @@ from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, con
 from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.exact.replay import LARGEST_UNIFORM
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
 from verifiers.sampling import invert_cdf
@@ -26,7 +26,7 @@ PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main
 
 Array: TypeAlias = NDArray[Any]
 Emission: TypeAlias = tuple[Array, Array]
-Keyed: TypeAlias = Callable[[Drafts, NDArray[np.int64], NDArray[np.int64]], Emissions]
+Keyed: TypeAlias = Callable[[Paths, NDArray[np.int64], NDArray[np.int64]], Emissions]
 """Verifies drafts of requests with these seeds, [B], whose completions have so many tokens by now, [B]."""
 
 DISTANCE = 1e-5
@@ -35,7 +35,7 @@ DISTANCE = 1e-5
 _BISECTIONS = 40
 
 
-def by_uniforms(rule: str, drafts: Drafts, uniforms: Array) -> Emissions:
+def by_uniforms(rule: str, drafts: Paths, uniforms: Array) -> Emissions:
     """Verify drafts of one path by a rule of `RULES`; ``uniforms`` as of `decided`."""
     tokens, draft, target = contract_arguments(drafts)
     return checked_emissions(decided(rule, tokens, draft, target, uniforms), drafts)
@@ -52,7 +52,7 @@ def decided(rule: str, tokens: Array, draft: Array, target: Array, uniforms: Arr
 
 
 def by_noise(
-    rule: str, drafts: Drafts, uniforms: Array, times_at: Callable[[Array], Array], *, reads_draft: bool
+    rule: str, drafts: Paths, uniforms: Array, times_at: Callable[[Array], Array], *, reads_draft: bool
 ) -> Emissions:
     """Verify drafts of one path by a rule of `RULES`, the next token by a race.
 
@@ -70,7 +70,7 @@ def by_keys(engine: KeyedSampler) -> Keyed:
     """Return the rule of an engine: its uniforms at the drafts' positions, then a race at the stop's."""
     rule = "block" if engine.block else "token"
 
-    def verify(drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]) -> Emissions:
+    def verify(drafts: Paths, seeds: NDArray[np.int64], positions: NDArray[np.int64]) -> Emissions:
         places = positions[:, None] + np.arange(drafts.draft_length)
         uniforms = engine.accept_uniforms(seeds[:, None], places).astype(np.float64)
         vocab = np.arange(drafts.vocab_size)
@@ -125,7 +125,7 @@ def assembled(tokens: Array, tau: Array, following: Array) -> Emission:
 
 def breakpoint_rows(
     rule: str, instance: Instance, count: int, rng: np.random.Generator
-) -> tuple[Drafts, NDArray[np.float64]]:
+) -> tuple[Paths, NDArray[np.float64]]:
     """Return up to ``2 * count`` requests, and uniforms [B, L+1] right beside a breakpoint of a rule.
 
     Random uniforms meet a threshold that is wrong by 5e-4 once in two thousand rows. Here the rule, which is
@@ -157,7 +157,7 @@ def breakpoint_rows(
         inside, outside = np.where(stays, middle, inside), np.where(stays, outside, middle)
     sides = [moved(np.clip(inside + step, 0, LARGEST_UNIFORM))[changes] for step in (-DISTANCE, DISTANCE)]
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    twice = Drafts(*(np.concatenate([array[changes]] * 2) for array in arrays))
+    twice = Paths(*(np.concatenate([array[changes]] * 2) for array in arrays))
     return twice, np.concatenate(sides)
 
 

@@ -26,7 +26,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
-from verifiers import Drafting, Drafts
+from verifiers import Siblings, Paths
 from verifiers.sampling import invert_cdf
 
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
@@ -35,7 +35,7 @@ SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
 SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
 SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
 
-Paths: TypeAlias = tuple[int, Drafting]
+Kind: TypeAlias = tuple[int, Siblings]
 """How many draft paths, and how they are drawn."""
 
 SWEPT_VOCABULARY: Final = 1003
@@ -94,9 +94,9 @@ def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) ->
     return passed(f"each of {vocab} ids is emitted where it has probability 1", draws=vocab)
 
 
-def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[Any], paths: int) -> Drafts:
+def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[Any], paths: int) -> Paths:
     """Return drafts of ``paths`` equal paths, from arrays with an axis of one path."""
-    return Drafts(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
+    return Paths(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
 
 
 @part
@@ -171,7 +171,7 @@ def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> 
 
 def _first_tokens(
     code: SamplerCode,
-    paths: Paths,
+    paths: Kind,
     rows: tuple[NDArray[np.float64], NDArray[np.float64]],
     generator: Any,
     rng: np.random.Generator,
@@ -184,7 +184,7 @@ def _first_tokens(
     for path in range(count):
         law = next_draft_law(drafting, rows_q[:, 0, 0], tokens, np.ones((requests, count), dtype=bool), path)
         tokens = np.concatenate([tokens, invert_cdf(law, rng.random(requests))[:, None]], axis=1)
-    return code(Drafts(tokens[:, :, None], rows_q, rows_p), generator).tokens[:, 0]
+    return code(Paths(tokens[:, :, None], rows_q, rows_p), generator).tokens[:, 0]
 
 
 def zipf_row(rng: np.random.Generator, vocab: int) -> NDArray[np.float64]:

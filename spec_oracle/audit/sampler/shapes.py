@@ -45,7 +45,7 @@ from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.interception import EnumeratedGenerator
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
@@ -166,7 +166,7 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
     """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
     watched = Watched(law_after, context.stream("sampler/shapes/watched"), subject.steps)
 
-    def laws(shape: Shape, drafts: Sequence[Drafts], end: float) -> Sequence[ConditionalLaw]:
+    def laws(shape: Shape, drafts: Sequence[Paths], end: float) -> Sequence[ConditionalLaw]:
         code = _code_at(subject, context, shape)
         batches = (_batch_at(context, shape, one) for one in drafts)
         in_full = False if shape.is_brief else None
@@ -183,7 +183,7 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
 
 
 def _require_own_length(
-    code: SamplerCode, context: Context, shape: Shape, drafts: Drafts, law: ConditionalLaw
+    code: SamplerCode, context: Context, shape: Shape, drafts: Paths, law: ConditionalLaw
 ) -> None:
     """Raise `ImpossibleOutputError` where more tokens are accepted than were drafted for the request."""
     masses = {len(prefix): masses.sum() for prefix, masses in law.leaves.items()}
@@ -203,7 +203,7 @@ def _code_at(subject: SamplerSubject, context: Context, shape: Shape) -> Sampler
     return _with_options(code, shape, context.stream("sampler/shapes/options"))
 
 
-def _batch_at(context: Context, shape: Shape, drafts: Drafts) -> Drafts:
+def _batch_at(context: Context, shape: Shape, drafts: Paths) -> Paths:
     """Return the drafts of a request among the other requests of a shape, always the same ones."""
     return among_others(drafts, shape, context.stream("sampler/shapes/other requests"))
 

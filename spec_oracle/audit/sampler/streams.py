@@ -24,7 +24,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 STREAMS_ROUNDS: Final = 6  # Looks at pairs of neighbouring seeds.
 STREAMS_SEEDS: Final = 60  # Pairs of neighbouring seeds in a round.
@@ -49,7 +49,7 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 @part
-def same_seed(subject: Any, context: Context, rate: float, *, drafts: Drafts, seed: int) -> CheckResult:
+def same_seed(subject: Any, context: Context, rate: float, *, drafts: Paths, seed: int) -> CheckResult:
     """Call the code twice with the same seed, and compare what it emits; few requests more often."""
     del context, rate
     count, code = drafts.batch, subject.code

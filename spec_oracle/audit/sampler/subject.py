@@ -9,7 +9,7 @@ from spec_oracle.audit.draws import plain_verification
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.places import defined_at
-from verifiers import Drafting
+from verifiers import Siblings
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SamplerSubject:
     traceable: bool = True
     randomness: Randomness = DrawsItself()
     steps: set[tuple[str, int, int, int]] = field(default_factory=set, repr=False, compare=False)
-    drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
+    drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False
     is_rerunnable: ClassVar[bool] = True

@@ -29,7 +29,7 @@ from spec_oracle.exact.interception import (
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import Drafts
+from verifiers import Paths
 
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
@@ -75,7 +75,7 @@ def laws_after(
     table = draft_table(instance)
     found = {}
     for row in np.flatnonzero(table.law.probability).tolist():
-        drafts = table.drafts(np.array([row]))
+        drafts = table.paths(np.array([row]))
         key = b"".join(
             repr(array.shape).encode() + array.tobytes()
             for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
@@ -88,7 +88,7 @@ def laws_after(
 
 def law_after(
     code: SamplerCode,
-    drafts: Drafts,
+    drafts: Paths,
     request: int = 0,
     *,
     max_branches: int = 100_000,
@@ -145,7 +145,7 @@ def _generator(code: SamplerCode) -> Any:
     return torch.Generator()
 
 
-def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> RunOutcome:
+def _outcome(branch: Branch[Any], drafts: Paths, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)

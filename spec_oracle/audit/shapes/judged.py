@@ -11,9 +11,9 @@ from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import tree_of, wanted_of
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
-from verifiers import Drafts
+from verifiers import Paths
 
-Laws: TypeAlias = Callable[[Shape, Sequence[Drafts], float], Sequence[ConditionalLaw]]
+Laws: TypeAlias = Callable[[Shape, Sequence[Paths], float], Sequence[ConditionalLaw]]
 """Finds the laws of the emission of one request, each after one of the drafts, up to a processor time."""
 
 ENGINES: Final = "float32"

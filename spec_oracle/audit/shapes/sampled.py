@@ -21,7 +21,7 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
-from verifiers import Drafts
+from verifiers import Paths
 
 _MOST_NUMBERS = 1_000_000
 """Most probabilities that are handed over in one call."""
@@ -132,7 +132,7 @@ def sampled_at(
         chosen = rng.choice(len(tuples), size=batches[number], p=chances)
         several = [tree.drafts(paths) for paths in tuples]
         names = ("tokens", "draft_probs", "target_probs")
-        drafts = Drafts(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
+        drafts = Paths(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
         for one, paths in enumerate(tuples):
             if level := tree.level(paths):
                 depth, tokens = level

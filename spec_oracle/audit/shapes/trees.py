@@ -29,7 +29,7 @@ from spec_oracle.audit.shapes.kinds import (
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
-from verifiers import Drafting, Drafts
+from verifiers import Siblings, Paths
 
 _SMALL: Final = 50_000
 """Numbers of a shape up to which four positions are open."""
@@ -88,7 +88,7 @@ def has_levels(shape: Shape) -> bool:
     return shape.kind == "spread" and shape.num_paths == 1 and shape.draft_length > 0 and is_alike
 
 
-def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
+def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
     """Return the rows of a shape, along all drafts of its request; the same seed gives the same ones."""
     shape = replace(shape, draft_length=shape.own_length)
     chosen = open_positions(shape, stream(seed, "shapes/open positions"))
@@ -97,7 +97,7 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     def rows(context: Context) -> RowPair:
         if context not in known:
             rng = stream(seed, "shapes/rows", *context)
-            tail = drafting is Drafting.INDEPENDENT and shape.dtype == "float64"
+            tail = drafting is Siblings.INDEPENDENT and shape.dtype == "float64"
             known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
 
@@ -198,7 +198,7 @@ def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
     return placed
 
 
-def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Drafts:
+def among_others(drafts: Paths, shape: Shape, rng: np.random.Generator) -> Paths:
     """Return the batch of a shape with this request at its place.
 
     The others have one-hot targets, other ones at every position of every request: they cost no branches, and
@@ -224,4 +224,4 @@ def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Draf
     batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
     for array, given in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
         array[shape.request, :, : given.shape[2]] = given[0]
-    return Drafts(*batch)
+    return Paths(*batch)
