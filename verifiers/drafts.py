@@ -73,10 +73,16 @@ class Path:
     step: int = 0
 
     @property
+    def lengths(self) -> Array:
+        """The tokens that each path has, int [B]."""
+        if self.length is not None:
+            return self.length
+        return filled(arange_like(self.tokens, self.tokens.shape[0]), self.tokens.shape[1])
+
+    @property
     def present(self) -> Array:
         """Whether the path has a token, bool [B, L]."""
-        every = arange_like(self.tokens, self.tokens.shape[1])[None, :]
-        return every < (self.tokens.shape[1] + 0 * every if self.length is None else self.length[:, None])
+        return arange_like(self.tokens, self.tokens.shape[1])[None, :] < self.lengths[:, None]
 
     @property
     def contexts(self) -> Array:
@@ -105,9 +111,9 @@ class Drafts:
     ``target``: q and p after each place (`Rows`). Rows of empty places mean nothing, nor does q where nothing
     was drafted. A place is also empty if its token is none of 0..V-1, or its parent no earlier place.
     ``num_paths``: K where the places are those of K paths of one length, place d K + k for token d of path k;
-    None for other trees. ``max_depth`` tokens are on any path, and ``max_children`` drafts follow any place, of
-    all the trees that a drafter makes; None: N. A rule takes its decisions for so many, whatever the trees of
-    the batch, so that a request gets the same in any batch. Raises `InvalidInputError` when the shapes
+    None for other trees. At most ``max_depth`` tokens are on a path, and ``max_children`` drafts follow a
+    place, of all trees that the drafter makes; None: N. A rule takes its decisions for so many, whatever the
+    trees of the batch, so that a request gets the same in any batch. Raises `InvalidInputError` when the shapes
     disagree, and for N = 0.
     """
 

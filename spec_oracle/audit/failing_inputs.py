@@ -244,8 +244,8 @@ def _drafts(data: Any) -> Paths | Drafts:
     """Read paths, or trees where there are parents."""
     rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
     if "parents" in data:
-        ids = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
-        return Drafts.of_tree(*ids, *rows)
+        tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
+        return Drafts.of_tree(tokens, parents, rows[0], rows[1])
     return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
 
 

@@ -138,7 +138,7 @@ class _Ways:
         every = arange_like(way, way.shape[1])[None, :]
         end = xp.max(xp.where(way >= 0, every, -1), axis=1)
         along = drafts.path_to(xp.where(end >= 0, pick(way, kept(end >= 0, end)), self.start))
-        stem = drafts.path_to(self.start).length
+        stem = drafts.path_to(self.start).lengths
         selected, rows = xp.stack(list(laws), axis=1), []
         for depth in range(along.tokens.shape[1]):
             at = depth - stem

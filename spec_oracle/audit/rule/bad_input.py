@@ -57,12 +57,12 @@ class Trees:
     @property
     def places(self) -> int:
         """Number of places for drafted tokens, N."""
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
     @property
     def vocab_size(self) -> int:
         """Number of tokens, V."""
-        return self.target_probs.shape[2]
+        return int(self.target_probs.shape[2])
 
 
 Case: TypeAlias = tuple[str, Trees, Judged]

@@ -95,5 +95,5 @@ def each_alone(
 
 def _said(drafts: Drafts, request: int, verdict: Integers) -> str:
     node, token = verdict.tolist()
-    accepted = int(drafts.take(np.array([request])).path_to(np.array([node])).length[0])
+    accepted = int(drafts.take(np.array([request])).path_to(np.array([node])).lengths[0])
     return f"{accepted} accepted tokens and then token {token}"

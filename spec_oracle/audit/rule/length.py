@@ -11,10 +11,10 @@ import numpy as np
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Law, failed, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.conditional import conditional_laws
@@ -33,9 +33,7 @@ def length(subject: RuleSubject, context: Context) -> CheckResult:
     return context.findings.length or not_asked("no rule is declared")
 
 
-def as_declared(
-    subject: RuleSubject, laws: Iterable[tuple[str, Drafting, EmissionLaw]]
-) -> CheckResult | None:
+def as_declared(subject: RuleSubject, laws: Iterable[tuple[str, Drafting, Law]]) -> CheckResult | None:
     """Compare accepted lengths with those of the declared rule, on trees that it accepts; None without one.
 
     ``laws``: a name, how the trees were drafted, and the output distribution.
