@@ -113,8 +113,8 @@ class Drafts:
     ``num_paths``: K where the places are those of K paths of one length, place d K + k for token d of path k;
     None for other trees. At most ``max_depth`` tokens are on a path, and ``max_children`` drafts follow a
     place, of all trees that the drafter makes; None: N. A rule takes its decisions for so many, whatever the
-    trees of the batch, so that a request gets the same in any batch. Raises `InvalidInputError` when the shapes
-    disagree, and for N = 0.
+    trees of the batch, so that a request gets the same in any batch. Raises `InvalidInputError` when the
+    shapes disagree, and for N = 0.
     """
 
     tokens: Array

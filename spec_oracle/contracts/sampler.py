@@ -262,7 +262,7 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
         if tokens.ndim == 2:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
-        verdict = verifier.verify(Drafts.of_paths(tokens, draft_probs, target_probs), decide(generator))
+        verdict: object = verifier.verify(Drafts.of_paths(tokens, draft_probs, target_probs), decide(generator))
         if not isinstance(verdict, Verdict):
             must = "it must return a Verdict (node [B], next_token [B], drafts)"
             raise ContractError(f"verify returned {_described(verdict)}; {must}")

@@ -137,6 +137,7 @@ def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
     """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
+    verdict: object
     next_state: State = ()
     if isinstance(verifier, StatefulVerifier):
         verdict, next_state = verifier.verify(drafts, decisions, state)
