@@ -75,8 +75,8 @@ Column: TypeAlias = Callable[[], CheckResult]
 
 def subject_of(specimen: Specimen) -> Subject:
     """Return a specimen as the subject of an audit."""
-    rule = specimen.rule
-    facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    declared = specimen.declared
+    facts = Facts(rule_at=None if declared is None else lambda _: declared)
     if specimen.engine is not None:
         return of_engines(specimen.name, specimen.engine(), facts)
     if specimen.verifier is not None:

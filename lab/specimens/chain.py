@@ -71,13 +71,13 @@ def by_block_stop(stop: Stop) -> ChainVerifier:
     return ChainVerifier(stop, block_correction)
 
 
-@chain("control", verifier=by_token_stop, rule="token")
+@chain("control", verifier=by_token_stop, declared="token")
 def token(target: Array, draft: Array, tokens: Array) -> Array:
     """Token verification: stop at the first failure."""
     return first_failure(minimum_one(acceptance_ratios(target, draft, tokens)))
 
 
-@chain("control", verifier=by_block_stop, rule="block")
+@chain("control", verifier=by_block_stop, declared="block")
 def block(target: Array, draft: Array, tokens: Array) -> Array:
     """Block verification: stop at the last success."""
     return last_success(stop_chances(target, draft, block_weights(target, draft, tokens)))
@@ -171,7 +171,7 @@ class Surrounded:
 RIGHT = by_token_stop(token)
 
 
-@chain("mutant", "length", verifier=Surrounded, rule="block")
+@chain("mutant", "length", verifier=Surrounded, declared="block")
 def token_rule_declared_block(drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Verify by the token rule where block verification is declared."""
     return RIGHT.verify(drafts, decisions)

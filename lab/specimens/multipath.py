@@ -83,7 +83,7 @@ def by_clipped_ratio(target: Array, draft: Array) -> Array:
 
 controls = partial(specimens_of, num_paths=2, verifier=itself)
 mutants = partial(specimens_of, "joint", num_paths=2)
-controls(rule="greedy_multipath_block")(
+controls(declared="greedy_multipath_block")(
     greedy_multipath=(
         "control: Greedy multi-path block verification, put together of the same pieces",
         OrderedPathVerifier(ranks, ranks),
