@@ -71,6 +71,6 @@ def over_draft_trees(instance: Instance, *, carry_over: bool = False) -> Fractio
 
 def specimen(name: str) -> AnyVerifier:
     """Return the verifier of a specimen of several paths."""
-    found = specimens(num_paths=2)[name].verifier
+    found = specimens(num_paths=2)[name].rule
     assert found is not None
     return found
