@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
+from spec_oracle.exact.tree_emission import tree_emission_law
+from verifiers.trees import Siblings
 
 import verifiers
 from lab.design.balanced import balanced_steps
@@ -15,12 +18,9 @@ from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
-from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
 from verifiers import Drafting, drafting_of
-from verifiers.trees import Siblings
 
 KINDS = ("dirichlet", "sparse", *at_night("disjoint", "equal", "point-mass"))
 SIZES = ((3, 2, 2), (2, 3, 2), *at_night((3, 2, 3), (2, 2, 4)))

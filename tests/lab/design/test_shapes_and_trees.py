@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
+from verifiers.trees import Siblings
 
 from lab.design import fixed
 from lab.design.bounds import bound_for, drafted_counts, passing_bound
@@ -14,11 +16,9 @@ from lab.design.shapes import shapes_for, single_path, too_deep
 from lab.design.walks import steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.exact.drafting import draft_law
-from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
 from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
 from verifiers import Drafting
-from verifiers.trees import Siblings
 
 TOY = Instance.random(3, 2, seed=2).rounded(12)
 
