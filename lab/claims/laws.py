@@ -61,7 +61,7 @@ def optimum(name: str, instance: Instance) -> Fraction:
     return Fraction(best.value)
 
 
-def over_trees_of(instance: Instance, *, carry_over: bool = False) -> Fraction:
+def over_draft_trees(instance: Instance, *, carry_over: bool = False) -> Fraction:
     """Return the K-path optimum by the linear program over all trees of K independent paths, one by one."""
     trees = trees_of(instance.exact, Siblings.INDEPENDENT)
     target = trees.prefixes.joint(instance.target)
