@@ -12,7 +12,7 @@ from lab.specimens.toy_engine import Call, Ints, replacing, token_rule
 # Engines.
 
 
-engines: dict[str, Any] = {"rule": "token", "engine": replacing("verify")}
+engines: dict[str, Any] = {"declared": "token", "engine": replacing("verify")}
 specimens_of("batch", **engines)(
     cached_q_not_reordered=(
         "D17: Cached q rows stay in the old order of the batch",
