@@ -199,7 +199,8 @@ def accepts_of(verifier: object) -> frozenset[Siblings]:
     if isinstance(accepts, str | bytes) or not isinstance(accepts, Collection) or not accepts:
         known = ", ".join(law.value for law in Siblings)
         raise InvalidInputError(
-            f"accepts: expected laws of siblings, such as {{'independent'}}; known are {known}; got {accepts!r}"
+            f"accepts: expected a set of laws of siblings, such as {{'independent'}}; known are {known}; "
+            f"got {accepts!r}"
         )
     return frozenset(siblings_named(law, "accepts") for law in accepts)
 

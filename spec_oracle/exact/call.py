@@ -65,7 +65,8 @@ class DraftTable:
         law, given = self.law, self._chosen.from_numpy
         nodes = given(law.nodes[trees])
         draft, target = TableRows(self._draft, nodes), TableRows(self._target, nodes)
-        return Drafts(given(law.tokens[trees]), given(law.parents[trees]), draft, target, law.num_paths)
+        ids = given(law.tokens[trees]), given(law.parents[trees])
+        return Drafts(*ids, draft, target, law.num_paths, law.depth, law.fan_out)
 
     def paths(self, trees: Integers) -> Paths:
         """Return the arrays of the paths numbered ``trees`` [R]; errors as of `Drafts.paths`."""
