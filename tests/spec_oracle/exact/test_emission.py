@@ -12,7 +12,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError, decoded_law, emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
-from verifiers import Verdict
+from verifiers import EMPTY, ROOT, Verdict
 
 WORKED = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
 
@@ -68,13 +68,12 @@ def test_an_independent_recursion_agrees_on_token_verification(instance):
 class Returns:
     """A verifier that returns what it is told to."""
 
-    tau: int = 0
-    path: int = 0
+    node: int = ROOT
     token: int = 0
 
     def verify(self, drafts, decisions):
-        zero = drafts.tokens[:, 0, 0] * 0
-        return Verdict(zero + self.tau, zero + self.path, zero + self.token, drafts.tokens)
+        zero = drafts.tokens[:, 0] * 0
+        return Verdict(zero + self.node, zero + self.token, drafts)
 
 
 def test_a_lossy_verifier_shows_its_largest_gap():
@@ -89,8 +88,8 @@ def test_a_lossy_verifier_shows_its_largest_gap():
     ("wrong", "message"),
     [
         (Returns(token=2), "next_token: 2 at row 0, expected 0..1"),
-        (Returns(tau=3), "num_accepted: 3 at row 0, expected 0..2"),
-        (Returns(path=1), "path: 1 at row 0, expected 0..0"),
+        (Returns(node=2), "node: 2 at row 0, expected -1..1"),
+        (Returns(node=EMPTY), "node: -2 at row 0, expected -1..1"),
         (Returns(token=-1), "next_token: -1"),
     ],
 )
