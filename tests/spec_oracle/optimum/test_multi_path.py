@@ -7,21 +7,23 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spec_oracle.exact.drafting import draft_paths
+from spec_oracle.exact.drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape, draft_paths
 from spec_oracle.optimum import (
     block_transport_optimum,
     check_certificate,
     multi_path_optimum,
     optimal_acceptance,
     single_path_optimum,
+    tree_optimum,
 )
 from spec_oracle.optimum.cutting_planes import best_budgets
 from spec_oracle.optimum.trees import PrefixTree, trees_of
 from spec_oracle.toy import Instance
-from verifiers import Siblings
+from verifiers import ROOT, Siblings
 from verifiers.parts.transport_plan import transport_plan
 
 OPTIMA = {"multi_path": multi_path_optimum, "block_transport": block_transport_optimum}
+TOY = Instance.random(3, 2, num_paths=2, seed=1).rounded(12)
 both = pytest.mark.parametrize("optimum", OPTIMA.values(), ids=OPTIMA.keys())
 
 
@@ -225,3 +227,25 @@ def test_the_law_of_a_certificate_is_a_mixture_of_priority_rules(optimum):
     assert sum(weight for weight, _ in rules) == 1
     assert all(weight > 0 for weight, _ in rules)
     assert (sum(weight * rule for weight, rule in rules) == law).all()
+
+
+def test_over_paths_the_tree_optimum_is_the_path_optimum(drafting, special_instance):
+    trees = draft_paths(special_instance.num_paths, special_instance.draft_length, drafting)
+    optimum = tree_optimum(special_instance, trees, exact=True)
+    assert optimum.value == multi_path_optimum(special_instance, drafting=drafting, exact=True).value
+    assert check_certificate(special_instance, optimum.certificate) == 0
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        ShapedTrees(TreeShape((ROOT, ROOT, 1, 1))),
+        ShapedTrees(TreeShape.paths(2, 2), Siblings.DISTINCT, least_token=0.4),
+        LikeliestNodes(3),
+        StochasticBeam(2),
+    ],
+)
+def test_certificates_over_trees_of_any_shape(trees):
+    optimum = tree_optimum(TOY, trees, exact=True)
+    assert check_certificate(TOY, optimum.certificate) == 0
+    assert 1 < optimum.value < 3
