@@ -1,65 +1,133 @@
-"""A request's verdict does not depend on its batch, on the array library, or on how deep the path is."""
+"""A request's verdict depends on its drafts alone: not on its batch, the array library, or the layout."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.exact.call import call_verifier, fresh_state
+import verifiers
+from spec_oracle.exact.arithmetic import NUMPY
+from spec_oracle.exact.call import DraftTable, call_verifier, draft_table, fresh_state
+from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
-from verifiers import Drafts, drafting_of, replayed_decisions
+from tests.verifiers.draftings import TREE_RULES, UNEVEN
+from verifiers import EMPTY, ROOT, Drafts, Siblings, drafting_of, replayed_decisions
+
+TREES = (
+    ShapedTrees(TreeShape.stem(1, 2, 1)),
+    ShapedTrees(UNEVEN, Siblings.DISTINCT),
+    ShapedTrees(TreeShape.paths(2, 2), least_token=0.3),
+    ShapedTrees(TreeShape.fan_out(3, 1), Siblings.TOP_AND_SAMPLED),
+    LikeliestNodes(5),
+    StochasticBeam(2),
+)
 
 
 def verdicts(verifier, drafts, uniforms):
     state = fresh_state(verifier, drafts.batch)
     verdict, _ = call_verifier(verifier, drafts, replayed_decisions(uniforms), state)
-    parts = (verdict.num_accepted, verdict.path, verdict.next_token)
+    parts = (verdict.num_accepted, verdict.node, verdict.next_token)
     return np.stack([np.asarray(part) for part in parts], axis=1)
 
 
-def some_drafts(verifier, batch, seed=0):
-    instance = Instance.random(4, 3, num_paths=3, seed=seed, agreement=0.5)
+def some_drafts(verifier, kind, batch, seed=0):
+    """Return drafts of about ``batch`` requests, and 300 uniforms for each."""
     rng = np.random.default_rng(seed)
-    return sampled_drafts(instance, batch, rng, drafting_of(verifier)), rng.random((batch, 64))
+    drafts = some_trees(batch, rng) if kind == "trees" else some_paths(verifier, batch, rng)
+    return drafts, rng.random((drafts.batch, 300))
 
 
-def rows(drafts, part):
-    return Drafts(drafts.tokens[part], drafts.draft_probs[part], drafts.target_probs[part])
+def some_paths(verifier, batch, rng, **lengths):
+    table = draft_table(Instance.random(4, 3, num_paths=3, seed=1, agreement=0.5), drafting_of(verifier))
+    paths = table.paths(rng.choice(len(table.law.probability), batch, p=table.law.probability))
+    return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs, **lengths)
+
+
+def some_trees(batch, rng):
+    """Return trees of several draftings as one batch: padded to as many places."""
+    tables = [DraftTable(Instance.random(4, 2, seed=1, agreement=0.5), trees, NUMPY) for trees in TREES]
+    most = max(table.law.tokens.shape[1] for table in tables)
+
+    parts = []
+    for table in tables:
+        one = table.drafts(rng.integers(len(table.law.tokens), size=batch // len(tables)))
+        room = [(0, 0), (0, most - one.places)]
+        places = np.pad(one.tokens, room), np.pad(one.parents, room, constant_values=EMPTY)
+        parts.append((*places, *(np.pad(rows.dense(), [*room, (0, 0)]) for rows in (one.draft, one.target))))
+    return Drafts.of_tree(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def arrays(drafts):
+    return drafts.tokens, drafts.parents, drafts.draft.values, drafts.target.values
 
 
 def in_torch(drafts):
-    return Drafts(
-        *(torch.from_numpy(array) for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs))
-    )
+    return drafts.converted(torch.from_numpy, torch.from_numpy)
+
+
+def as_tree(drafts):
+    return Drafts.of_tree(drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense())
 
 
 @pytest.mark.parametrize("step", [199, *at_night(1)])
-def test_requests_among_a_thousand_are_what_they_are_alone(served, step):
-    drafts, uniforms = some_drafts(served, 1000)
+def test_requests_among_a_thousand_are_what_they_are_alone(served, kind, step):
+    """On trees beside one other request, of the most siblings and the longest path: these are the columns."""
+    drafts, uniforms = some_drafts(served, kind, 1000)
     together = verdicts(served, drafts, uniforms)
+    widest = []
+    if kind == "trees":
+        widest = [max(range(drafts.batch), key=lambda b: drafts.take(np.array([b])).fan_out)]
     alone = [
-        verdicts(served, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0]
+        verdicts(served, drafts.take(np.array([b, *widest])), uniforms[[b, *widest]])[0]
         for b in range(0, drafts.batch, step)
     ]
     assert together[::step].tolist() == np.array(alone).tolist()
     assert len(np.unique(together, axis=0)) > 5
 
 
-def test_torch_decides_as_numpy_does(served):
-    drafts, uniforms = some_drafts(served, 2000, seed=1)
+def test_torch_decides_as_numpy_does(served, kind):
+    drafts, uniforms = some_drafts(served, kind, 2000, seed=1)
     expected = verdicts(served, drafts, uniforms)
     assert verdicts(served, in_torch(drafts), torch.from_numpy(uniforms)).tolist() == expected.tolist()
 
 
-def test_inputs_are_not_changed(served):
-    drafts, uniforms = some_drafts(served, 100)
-    before = [array.copy() for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
+def test_inputs_are_not_changed(served, kind):
+    drafts, uniforms = some_drafts(served, kind, 100)
+    before = drafts.converted(np.copy, np.copy)
     verdicts(served, drafts, uniforms)
-    for old, new in zip(before, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
+    for old, new in zip(arrays(before), arrays(drafts), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def test_paths_may_be_laid_out_as_a_tree(tree_rule):
+    drafts, _ = some_drafts(tree_rule, "paths", 40)
+    pairs = zip(*(conditional_laws(tree_rule, one) for one in (drafts, as_tree(drafts))), strict=True)
+    assert max(one.distance(other) for one, other in pairs) < 1e-12
+
+
+BY_COLUMNS = {"recursive_rejection", "recursive_rejection_distinct", "eagle", "canonical", "global_resolution"}
+"""These decide on each column of siblings in turn, or on their order; a tree has no columns for other nodes."""
+
+
+@pytest.mark.parametrize("rule", [name for name in TREE_RULES if name not in BY_COLUMNS])
+def test_the_layout_of_paths_changes_no_verdict(rule):
+    rule = verifiers.get(rule)
+    drafts, uniforms = some_drafts(rule, "paths", 500)
+    one, other = (rule.verify(each, replayed_decisions(uniforms)) for each in (drafts, as_tree(drafts)))
+    np.testing.assert_array_equal(one.emitted, other.emitted)
+
+
+def test_ragged_paths_are_a_tree(tree_rule):
+    rng = np.random.default_rng(5)
+    drafts = some_paths(tree_rule, 500, rng, draft_lengths=rng.integers(4, size=(500, 3)))
+    uniforms = rng.random((500, 300))
+    expected = verdicts(tree_rule, drafts, uniforms)
+    np.testing.assert_array_equal(verdicts(tree_rule, as_tree(drafts), uniforms), expected)
+    assert len(np.unique(expected, axis=0)) > 5
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, *at_night(torch.float32)])
@@ -71,36 +139,33 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
     tokens = torch.multinomial(draft.float().reshape(-1, vocab), paths, replacement=True)
     tokens = tokens.reshape(batch, length, paths).transpose(1, 2).contiguous()
     # Rows depend on the position only, so paths that share a prefix do share their rows.
-    drafts = Drafts(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
+    drafts = Drafts.of_paths(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
     found = verdicts(scalable, drafts, torch.from_numpy(rng.random((batch, 400))))
     assert (found[:, 0] >= 0).all()
     assert (found[:, 0] <= length).all()
     assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()
 
 
-BROKEN = [*product(["numpy", "torch"], ["draft_probs", "target_probs"], [np.nan, np.inf])]
-"""Library, array and number; by day each of them with another one, and numbers that are none in torch."""
+BROKEN = [*product(["numpy", "torch"], ["draft", "target"], [np.nan, np.inf])]
+"""Library, rows and number; by day each of them with another one, and numbers that are none in torch."""
 BY_DAY = (
-    *(("numpy", "draft_probs", np.nan), ("numpy", "target_probs", np.inf)),
-    ("torch", "target_probs", np.nan),  # where they spread
+    *(("numpy", "draft", np.nan), ("numpy", "target", np.inf)),
+    ("torch", "target", np.nan),  # where they spread
 )
 
 
-@pytest.mark.parametrize(
-    ("library", "part", "broken"),
-    by_day(BROKEN, BY_DAY),
-)
-def test_a_broken_row_is_the_matter_of_its_own_request(served, part, broken, library):
-    drafts, uniforms = some_drafts(served, 60, seed=2)
-    hurt = {field: getattr(drafts, field).copy() for field in ("tokens", "draft_probs", "target_probs")}
+@pytest.mark.parametrize(("library", "part", "broken"), by_day(BROKEN, BY_DAY))
+def test_a_broken_row_is_the_matter_of_its_own_request(served, kind, part, broken, library):
+    drafts, uniforms = some_drafts(served, kind, 60, seed=2)
+    hurt = drafts.converted(np.copy, np.copy)
     for request, token in ((7, 0), (31, 3)):
-        hurt[part][request, ..., token] = broken
+        getattr(hurt, part).values[request, ..., token] = broken
     expected = verdicts(served, drafts, uniforms)
     with np.errstate(invalid="ignore", over="ignore"):
         if library == "torch":
-            found = verdicts(served, in_torch(Drafts(**hurt)), torch.from_numpy(uniforms))
+            found = verdicts(served, in_torch(hurt), torch.from_numpy(uniforms))
         else:
-            found = verdicts(served, Drafts(**hurt), uniforms)
+            found = verdicts(served, hurt, uniforms)
     others = np.setdiff1d(np.arange(60), [7, 31])
     assert found[others].tolist() == expected[others].tolist()
     assert ((found[:, 0] >= 0) & (found[:, 0] <= 3) & (found[:, 2] >= 0) & (found[:, 2] < 4)).all()
@@ -128,9 +193,37 @@ def asked(verifier, drafts, uniforms):
 
 
 def test_chances_are_the_same_to_the_last_bit_alone_and_in_a_batch(served):
-    drafts, uniforms = some_drafts(served, 60, seed=4)
+    drafts, uniforms = some_drafts(served, "paths", 60, seed=4)
     together = asked(served, drafts, uniforms)
     for b in range(0, drafts.batch, 9):
-        part = slice(b, b + 1)
-        for one, many in zip(asked(served, rows(drafts, part), uniforms[part]), together, strict=True):
+        part = np.array([b])
+        for one, many in zip(asked(served, drafts.take(part), uniforms[part]), together, strict=True):
             np.testing.assert_array_equal(one[0], many[b])
+
+
+def test_without_drafts_a_token_of_the_target_is_emitted(tree_rule):
+    drafts, _ = some_drafts(tree_rule, "trees", 30)
+    empty = replace(drafts, parents=np.full_like(drafts.parents, EMPTY))
+    verdict = tree_rule.verify(empty, replayed_decisions(np.full((drafts.batch, 300), 0.999)))
+    assert (verdict.node == ROOT).all()
+    last = [np.flatnonzero(row > 0)[-1] for row in drafts.target.row(ROOT)]
+    np.testing.assert_array_equal(verdict.emitted[:, 0], last)
+
+
+def test_a_place_without_a_token_of_the_vocabulary_or_without_a_parent_is_empty(tree_rule):
+    """So that one broken request neither fails the batch nor emits what is no token."""
+    drafts, uniforms = some_drafts(tree_rule, "trees", 30)
+    leaf = drafts.places - 1 - (drafts.parents[:, ::-1] != EMPTY).argmax(axis=1)
+    request = np.arange(drafts.batch)
+
+    def with_leaf(name, value):
+        array = getattr(drafts, name).copy()
+        array[request, leaf] = value
+        return replace(drafts, **{name: array})
+
+    empty = verdicts(tree_rule, with_leaf("parents", EMPTY), uniforms)
+    for broken in (
+        *(with_leaf("tokens", token) for token in (-1, drafts.vocab_size)),
+        *(with_leaf("parents", parent) for parent in (EMPTY - 1, drafts.places, leaf)),
+    ):
+        assert (verdicts(tree_rule, broken, uniforms) == empty).all()

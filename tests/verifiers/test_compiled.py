@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable
+from spec_oracle.exact.call import DraftTable, paths_of
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 torch = pytest.importorskip("torch")
 
@@ -29,15 +29,14 @@ pytestmark = [
 
 def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
     verify = on_uniforms(rule)
-    table = DraftTable(
-        Instance.random(3, 2, seed=5), Drafting.INDEPENDENT, arithmetic(array="torch", dtype=dtype)
-    )
+    toy = Instance.random(3, 2, seed=5)
+    table = DraftTable(toy, paths_of(toy, Siblings.INDEPENDENT), arithmetic(array="torch", dtype=dtype))
     centres = (np.arange(CELLS) + 0.5) / CELLS
     square = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
     rows = np.repeat(np.arange(len(table.law.tokens)), len(square))
-    drafts = table.drafts(rows)
+    paths = table.paths(rows)
     uniforms = torch.from_numpy(np.tile(square, (len(table.law.tokens), 1)))
-    given = drafts.tokens, drafts.draft_probs, drafts.target_probs, uniforms
+    given = paths.tokens, paths.draft_probs, paths.target_probs, uniforms
     for compiled, eager in zip(torch.compile(verify)(*given), verify(*given), strict=True):
         assert torch.equal(compiled, eager)
         assert len(eager.unique()) == 3

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, checked_emissions
-from verifiers import Drafts
+from verifiers import Paths
 
 
 def drafts(batch=2, length=2, vocab=3):
     rows = np.full((batch, 1, length + 1, vocab), 1 / vocab)
-    return Drafts(np.zeros((batch, 1, length), int), rows[:, :, :-1], rows)
+    return Paths(np.zeros((batch, 1, length), int), rows[:, :, :-1], rows)
 
 
 @pytest.mark.parametrize(

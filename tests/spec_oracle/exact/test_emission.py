@@ -10,9 +10,13 @@ from hypothesis import given
 import verifiers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError, decoded_law, emission_law
+from spec_oracle.exact.arithmetic import NUMPY
+from spec_oracle.exact.call import DraftTable
+from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.drafting import ShapedTrees, TreeShape
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
-from verifiers import Verdict
+from verifiers import EMPTY, ROOT, Siblings, Verdict
 
 WORKED = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
 
@@ -68,13 +72,12 @@ def test_an_independent_recursion_agrees_on_token_verification(instance):
 class Returns:
     """A verifier that returns what it is told to."""
 
-    tau: int = 0
-    path: int = 0
+    node: int = ROOT
     token: int = 0
 
     def verify(self, drafts, decisions):
-        zero = drafts.tokens[:, 0, 0] * 0
-        return Verdict(zero + self.tau, zero + self.path, zero + self.token, drafts.tokens)
+        zero = drafts.tokens[:, 0] * 0
+        return Verdict(zero + self.node, zero + self.token, drafts)
 
 
 def test_a_lossy_verifier_shows_its_largest_gap():
@@ -89,8 +92,8 @@ def test_a_lossy_verifier_shows_its_largest_gap():
     ("wrong", "message"),
     [
         (Returns(token=2), "next_token: 2 at row 0, expected 0..1"),
-        (Returns(tau=3), "num_accepted: 3 at row 0, expected 0..2"),
-        (Returns(path=1), "path: 1 at row 0, expected 0..0"),
+        (Returns(node=2), "node: 2 at row 0, expected -1..1"),
+        (Returns(node=EMPTY), "node: -2 at row 0, expected -1..1"),
         (Returns(token=-1), "next_token: -1"),
     ],
 )
@@ -131,3 +134,29 @@ def test_unknown_sizes_are_refused():
         decoded_law(verifiers.get("block"), WORKED, 0)
     with pytest.raises(InvalidInputError, match="stop_token"):
         decoded_law(verifiers.get("block"), WORKED, 2, stop_token=5)
+
+
+def test_trees_deeper_than_the_instance_are_refused():
+    with pytest.raises(InvalidInputError, match="shape: 3 tokens deep, the instance has draft_length 2"):
+        emission_law(Returns(), WORKED, drafting=ShapedTrees(TreeShape.paths(1, 3)))
+
+
+def test_what_is_no_verifier_is_refused():
+    with pytest.raises(InvalidInputError, match="verifier: expected an object with a method verify"):
+        emission_law("block", WORKED)
+
+
+@pytest.mark.parametrize("rule", ["traversal", "recursive_rejection_distinct", "eagle"])
+def test_what_is_emitted_after_each_tree_adds_up_to_the_law_of_a_call(rule):
+    """A walk looks at its tokens, a climb does not: with its last decision open, or represented by few."""
+    toy = Instance.random(12, 2, seed=3).floats
+    drafting = ShapedTrees(TreeShape((ROOT, ROOT)), Siblings.DISTINCT)
+    table = DraftTable(toy, drafting, NUMPY)
+    drafts = table.drafts(np.arange(len(table.law.probability)))
+    found = [np.zeros((toy.vocab_size,) * length) for length in (1, 2, 3)]
+    for mass, law in zip(table.law.probability, conditional_laws(verifiers.get(rule), drafts), strict=True):
+        for prefix, masses in law.leaves.items():
+            found[len(prefix)][prefix] += mass * masses
+    expected = emission_law(verifiers.get(rule), toy, drafting=drafting).masses
+    for mine, theirs in zip(found, expected, strict=True):
+        assert np.allclose(mine.reshape(-1), theirs, rtol=0, atol=1e-12)

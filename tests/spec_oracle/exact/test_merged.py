@@ -11,7 +11,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
-from verifiers import Verdict
+from verifiers import ROOT, Verdict
 
 DECLARED = [
     name
@@ -51,8 +51,8 @@ class _AlwaysStops:
     walks: bool = True
 
     def verify(self, drafts, decisions):
-        token = decisions.categorical(drafts.target_probs[:, 0, 0])
-        return Verdict(token * 0, token * 0, token, drafts.tokens)
+        token = decisions.categorical(drafts.target.row(ROOT))
+        return Verdict(token * 0 + ROOT, token, drafts)
 
 
 def test_a_declaration_that_is_seen_to_be_untrue_is_refused():

@@ -6,7 +6,7 @@ import pytest
 from spec_oracle.exact.conditional import conditional_laws
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.representatives import FEW, NotAlikeError, chosen, represented, require_alike
-from verifiers import Drafts, Verdict
+from verifiers import ROOT, Drafts, Verdict
 
 LAW = np.arange(1, 21) / 210
 
@@ -39,13 +39,14 @@ class _LooksAtParity:
         self._odd = odd
 
     def verify(self, drafts, decisions):
-        token = decisions.categorical(drafts.target_probs[:, 0, 0])
+        token = decisions.categorical(drafts.target.row(ROOT))
         token = np.where(token % 2 == 1, self._odd, token) if self._odd is not None else token * 1
-        return Verdict(token * 0, token * 0, token, drafts.tokens)
+        return Verdict(token * 0 + ROOT, token, drafts)
 
 
 def test_a_verifier_that_looks_at_more_than_the_drafted_ids_is_refused():
-    drafts = Drafts(np.full((1, 1, 1), 4), np.full((1, 1, 1, 40), 1 / 40), np.full((1, 1, 2, 40), 1 / 40))
+    rows = np.full((1, 1, 2, 40), 1 / 40)
+    drafts = Drafts.of_paths(np.full((1, 1, 1), 4), rows[:, :, :1], rows)
     (law,) = conditional_laws(_LooksAtParity(None), drafts)
     assert law.leaves[()] == pytest.approx(np.full(40, 1 / 40))
     assert law.assumed == pytest.approx(37 / 40)  # 0, 4 and 39 were run

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from spec_oracle.toy import KINDS, Instance
+from verifiers import Siblings
 
 SHAPES = [(2, 1, 3), (2, 2, 2), (3, 2, 2), (2, 3, 2)]
 RANDOM = [(kind, *shape) for kind in KINDS for shape in SHAPES]
@@ -47,3 +48,8 @@ def special_instance(request):
 @pytest.fixture
 def worked_example():
     return SPECIAL["worked example"]
+
+
+@pytest.fixture(params=[Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.TOP_AND_SAMPLED], ids=lambda law: law.value)
+def drafting(request):
+    return request.param

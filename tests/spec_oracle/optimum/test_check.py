@@ -14,7 +14,7 @@ from spec_oracle.optimum import (
     single_path_optimum,
 )
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 TINY = Fraction(1, 10**40)
 INSTANCE = Instance.random(2, 2, num_paths=2, seed=1, agreement=0.2)
@@ -23,7 +23,7 @@ MULTI = multi_path_optimum(INSTANCE).certificate
 CARRIED = block_transport_optimum(INSTANCE).certificate
 SELECTIONS = {"multi": MULTI, "carried": CARRIED}
 TRANSPORTS = {
-    name: optimum(INSTANCE, drafting=Drafting.TOP_AND_SAMPLED).certificate
+    name: optimum(INSTANCE, drafting=Siblings.TOP_AND_SAMPLED).certificate
     for name, optimum in (("multi", multi_path_optimum), ("carried", block_transport_optimum))
 }
 
@@ -107,7 +107,7 @@ def bad_law(certificate):
 
 def bad_stops(certificate):
     return {
-        "drafting": ({"drafting": Drafting.INDEPENDENT}, "stops"),
+        "drafting": ({"drafting": Siblings.INDEPENDENT}, "stops"),
         "stops shifted": ({"stops": shifted_stop(certificate)}, "stops"),
         "stops off the tree": ({"stops": misplaced_stop(certificate)}, "stops"),
         "tree missing": ({"stops": without(certificate.stops)}, "stops"),

@@ -7,21 +7,23 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape, draft_paths
 from spec_oracle.optimum import (
     block_transport_optimum,
     check_certificate,
     multi_path_optimum,
     optimal_acceptance,
     single_path_optimum,
+    tree_optimum,
 )
 from spec_oracle.optimum.cutting_planes import best_budgets
-from spec_oracle.optimum.trees import PrefixTree, draft_trees
+from spec_oracle.optimum.trees import PrefixTree, trees_of
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import ROOT, Siblings
 from verifiers.parts.transport_plan import transport_plan
 
 OPTIMA = {"multi_path": multi_path_optimum, "block_transport": block_transport_optimum}
+TOY = Instance.random(3, 2, num_paths=2, seed=1).rounded(12)
 both = pytest.mark.parametrize("optimum", OPTIMA.values(), ids=OPTIMA.keys())
 
 
@@ -37,10 +39,9 @@ def test_certificates_are_proofs_without_gap(optimum, random_instance):
 
 
 @both
-@pytest.mark.parametrize("drafting", Drafting)
 def test_certificates_are_proofs_under_every_drafting_law(optimum, drafting, special_instance):
     found = optimum(special_instance, drafting=drafting)
-    assert getattr(found.certificate, "drafting", Drafting.INDEPENDENT) is drafting
+    assert getattr(found.certificate, "drafting", Siblings.INDEPENDENT) is drafting
     assert check_certificate(special_instance, found.certificate) == found.gap == 0
 
 
@@ -67,13 +68,12 @@ def test_one_token_gives_one_plus_the_optimal_acceptance(optimum, kind):
     assert optimum(instance, exact=True).value == 1 + acceptance
 
 
-@pytest.mark.parametrize("drafting", Drafting)
 def test_one_token_is_the_smallest_cut_under_every_drafting_law(drafting):
     instance = Instance.random(4, 1, num_paths=2, seed=5).exact
-    law = draft_law([instance.draft.rows(0)], 2, drafting)
+    law = draft_paths(2, 1, drafting).law(instance)
     target = instance.target.rows(0)[0]
     cuts = [
-        1 - target[list(chosen)].sum() + law.probability[np.isin(law.tokens, chosen).any(axis=(1, 2))].sum()
+        1 - target[list(chosen)].sum() + law.probability[np.isin(law.tokens, chosen).any(axis=1)].sum()
         for size in range(5)
         for chosen in combinations(range(4), size)
     ]
@@ -82,7 +82,7 @@ def test_one_token_is_the_smallest_cut_under_every_drafting_law(drafting):
 
 def flow_program(instance, ceiling):
     """Return the optimum of docs/theory.md's linear program over budgets and flows, by HiGHS."""
-    trees = draft_trees(instance.exact, Drafting.INDEPENDENT)
+    trees = trees_of(instance.exact, Siblings.INDEPENDENT)
     parent = PrefixTree(instance.vocab_size, instance.draft_length).parent
     target, nodes = joint(instance, "target").astype(float), len(parent)
     arcs = [(t, node) for t, tree in enumerate(trees.nodes) for node in tree]
@@ -153,7 +153,7 @@ def test_published_carry_over_masses_stay_below_the_optimum(random_instance):
 
 @pytest.mark.parametrize("number", [Fraction, float])
 def test_published_carry_over_masses_can_be_transported(number, random_instance):
-    trees = draft_trees(random_instance.exact, Drafting.INDEPENDENT)
+    trees = trees_of(random_instance.exact, Siblings.INDEPENDENT)
     parent = PrefixTree(random_instance.vocab_size, random_instance.draft_length).parent
     stop = published_masses(random_instance)
     np.subtract.at(stop, parent[1:], stop[1:].copy())
@@ -174,7 +174,7 @@ def test_equal_models_accept_everything():
 
 def test_drawing_every_token_without_replacement_accepts_the_first_token():
     instance = Instance.random(3, 1, num_paths=3, seed=1)
-    assert multi_path_optimum(instance, drafting=Drafting.DISTINCT, exact=True).value == 2
+    assert multi_path_optimum(instance, drafting=Siblings.DISTINCT, exact=True).value == 2
 
 
 @both
@@ -191,7 +191,7 @@ def test_the_program_over_all_draft_trees_has_the_same_optimum(carry_over, rando
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
     target = prefixes.joint(numbers.target)
     ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
-    budgets = best_budgets(target, ceiling, draft_trees(numbers, Drafting.INDEPENDENT)).budgets
+    budgets = best_budgets(target, ceiling, trees_of(numbers, Siblings.INDEPENDENT)).budgets
     optimum = OPTIMA["block_transport" if carry_over else "multi_path"]
     assert optimum(random_instance, exact=True).value == target @ budgets
 
@@ -227,3 +227,25 @@ def test_the_law_of_a_certificate_is_a_mixture_of_priority_rules(optimum):
     assert sum(weight for weight, _ in rules) == 1
     assert all(weight > 0 for weight, _ in rules)
     assert (sum(weight * rule for weight, rule in rules) == law).all()
+
+
+def test_over_paths_the_tree_optimum_is_the_path_optimum(drafting, special_instance):
+    trees = draft_paths(special_instance.num_paths, special_instance.draft_length, drafting)
+    optimum = tree_optimum(special_instance, trees, exact=True)
+    assert optimum.value == multi_path_optimum(special_instance, drafting=drafting, exact=True).value
+    assert check_certificate(special_instance, optimum.certificate) == 0
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        ShapedTrees(TreeShape((ROOT, ROOT, 1, 1))),
+        ShapedTrees(TreeShape.paths(2, 2), Siblings.DISTINCT, least_token=0.4),
+        LikeliestNodes(3),
+        StochasticBeam(2),
+    ],
+)
+def test_certificates_over_trees_of_any_shape(trees):
+    optimum = tree_optimum(TOY, trees, exact=True)
+    assert check_certificate(TOY, optimum.certificate) == 0
+    assert 1 < optimum.value < 3

@@ -9,7 +9,7 @@ import numpy as np
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import enumerate_calls
-from verifiers import Drafts
+from verifiers import Paths
 
 
 def call_law(function, label, **limits):
@@ -78,7 +78,7 @@ def emission_law(verify, target, draft, vocab_size, draft_length, *, array="nump
     law = defaultdict(float)
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
-        one = Drafts(*(np.asarray(array)[None, None] for array in inputs))
+        one = Paths(*(np.asarray(array)[None, None] for array in inputs))
         for emission, weight in law_after(SamplerCode(verify, array), one).emissions.items():
             law[emission] += probability * weight
     return law

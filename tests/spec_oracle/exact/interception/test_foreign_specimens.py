@@ -19,7 +19,7 @@ from tests.spec_oracle.exact.interception.support import (
     sequence_law,
     total_variation,
 )
-from verifiers import Drafts
+from verifiers import Paths
 
 ONE_CALL = [
     specimen
@@ -143,7 +143,7 @@ def sampled(verify, target, draft, count):
     tokens = np.array(paths)[rng.choice(len(paths), p=chances, size=count)]
     q = np.array([along(draft, tuple(path), 2) for path in tokens])
     p = np.array([along(target, tuple(path), 3) for path in tokens])
-    found = checked_emissions(verify(tokens, q, p, rng), Drafts(tokens[:, None], q[:, None], p[:, None]))
+    found = checked_emissions(verify(tokens, q, p, rng), Paths(tokens[:, None], q[:, None], p[:, None]))
     return [tuple(row[:n]) for row, n in zip(found.tokens.tolist(), found.lengths, strict=True)]
 
 

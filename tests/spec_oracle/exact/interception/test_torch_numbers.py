@@ -15,7 +15,7 @@ from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from tests.spec_oracle.exact.interception.support import call_law
-from verifiers import Drafts
+from verifiers import Paths
 
 torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402  # after the check for torch
@@ -272,7 +272,7 @@ def test_the_law_of_a_call_hands_over_a_generator():
         return torch.cat([extra, torch.full_like(tokens, -1)], dim=1), torch.zeros(1, dtype=torch.int64)
 
     rows = WEIGHTS.numpy()
-    drafts = Drafts(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
+    drafts = Paths(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
     law = law_after(SamplerCode(verify, "torch"), drafts).emissions
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
 
