@@ -73,10 +73,16 @@ class Path:
     step: int = 0
 
     @property
+    def lengths(self) -> Array:
+        """The tokens that each path has, int [B]."""
+        if self.length is not None:
+            return self.length
+        return filled(arange_like(self.tokens, self.tokens.shape[0]), self.tokens.shape[1])
+
+    @property
     def present(self) -> Array:
         """Whether the path has a token, bool [B, L]."""
-        every = arange_like(self.tokens, self.tokens.shape[1])[None, :]
-        return every < (self.tokens.shape[1] + 0 * every if self.length is None else self.length[:, None])
+        return arange_like(self.tokens, self.tokens.shape[1])[None, :] < self.lengths[:, None]
 
     @property
     def contexts(self) -> Array:
@@ -105,7 +111,10 @@ class Drafts:
     ``target``: q and p after each place (`Rows`). Rows of empty places mean nothing, nor does q where nothing
     was drafted. A place is also empty if its token is none of 0..V-1, or its parent no earlier place.
     ``num_paths``: K where the places are those of K paths of one length, place d K + k for token d of path k;
-    None for other trees. Raises `InvalidInputError` when the shapes disagree, and for N = 0.
+    None for other trees. At most ``max_depth`` tokens are on a path, and ``max_children`` drafts follow a
+    place, of all trees that the drafter makes; None: N. A rule takes its decisions for so many, whatever the
+    trees of the batch, so that a request gets the same in any batch. Raises `InvalidInputError` when the
+    shapes disagree, and for N = 0.
     """
 
     tokens: Array
@@ -113,6 +122,8 @@ class Drafts:
     draft: Rows
     target: Rows
     num_paths: int | None = None
+    max_depth: int | None = None
+    max_children: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.tokens.shape) != 2:
@@ -129,9 +140,22 @@ class Drafts:
             )
 
     @classmethod
-    def of_tree(cls, tokens: Array, parents: Array, draft_probs: Array, target_probs: Array) -> "Drafts":
-        """Return trees given by arrays: both models' rows are [B, N+1, V], the root's row first."""
-        drafts = cls(tokens, parents, TreeRows(draft_probs), TreeRows(target_probs))
+    def of_tree(  # noqa: PLR0917
+        cls,
+        tokens: Array,
+        parents: Array,
+        draft_probs: Array,
+        target_probs: Array,
+        max_depth: int | None = None,
+        max_children: int | None = None,
+    ) -> "Drafts":
+        """Return trees given by arrays: both models' rows are [B, N+1, V], the root's row first.
+
+        Say how deep and how wide the drafter's trees are: verification takes the less time, the less they
+        are. Take no less than a tree has: what is deeper, or later among siblings, is not looked at.
+        """
+        rows = TreeRows(draft_probs), TreeRows(target_probs)
+        drafts = cls(tokens, parents, *rows, None, max_depth, max_children)
         batch, places = tokens.shape
         for name, rows in (("draft_probs", draft_probs), ("target_probs", target_probs)):
             shape = tuple(rows.shape)
@@ -163,6 +187,8 @@ class Drafts:
             PathRows(draft_probs, length),
             PathRows(target_probs, length),
             paths.num_paths if draft_lengths is None else None,
+            length,
+            paths.num_paths,
         )
 
     @property
@@ -184,8 +210,8 @@ class Drafts:
         """Say what to write in place of the arrays of paths that drafts once were."""
         if name in {"draft_probs", "target_probs", "draft_length"}:
             raise AttributeError(
-                f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths` and reads "
-                "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
+                f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, "
+                "reads paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
                 "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -196,27 +222,15 @@ class Drafts:
         is_token = (self.tokens >= 0) & (self.tokens < self.vocab_size)
         return is_token & (self.parents >= ROOT) & (self.parents < arange_like(self.parents, self.places))
 
-    @cached_property
+    @property
     def depth(self) -> int:
-        """Tokens of the longest path of all requests, L; takes one look at the shapes of all trees."""
-        if self.num_paths is not None:
-            return self.places // self.num_paths
-        xp = namespace(self.tokens)
-        depths = filled(self.parents[:, :1], 0)
-        for place in range(self.places):
-            parent = kept(self.present[:, place], self.parents[:, place] + 1)
-            mine = kept(self.present[:, place], 1 + pick(depths, parent))
-            depths = xp.concat([depths, mine[:, None]], axis=1)
-        return int(xp.max(depths))
+        """Tokens of the longest path, L: known, or N."""
+        return self.places // self.num_paths if self.num_paths is not None else self.max_depth or self.places
 
-    @cached_property
+    @property
     def fan_out(self) -> int:
-        """The most drafts that follow one place, or the root, of any request; looks as `depth` does."""
-        if self.num_paths is not None:
-            return self.num_paths
-        xp = namespace(self.tokens)
-        same = (self.parents[:, :, None] == self.parents[:, None, :]) & self.present[:, None, :]
-        return int(xp.max(kept(self.present, xp.sum(xp.astype(same, xp.int64), axis=-1))))
+        """The most drafts that follow one place, or the root: known, or N."""
+        return self.num_paths or self.max_children or self.places
 
     def children(self, node: Array, depth: int) -> Children:
         """Return the drafts after a place ``node`` int [B], before which there are ``depth`` tokens."""
@@ -275,7 +289,7 @@ class Drafts:
         )
 
     def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "Drafts":
-        """Return the drafts with ``probs`` applied to arrays of probabilities, ``ids`` to those of integers."""
+        """Return the drafts with ``probs`` applied to their probabilities, ``ids`` to their integers."""
         return replace(
             self,
             tokens=ids(self.tokens),
@@ -289,7 +303,7 @@ class Drafts:
         """The arrays of K paths of one length; raises `InvalidInputError` for other trees."""
         if self.num_paths is None:
             raise InvalidInputError(
-                "drafts: expected paths of one length, as of Drafts.of_paths without draft_lengths, got a tree; "
+                "drafts: expected paths of one length, as Drafts.of_paths makes them without draft_lengths; "
                 "read trees through tokens, parents, draft and target, or do not declare to accept them"
             )
         xp, count = namespace(self.tokens), self.num_paths

@@ -102,7 +102,7 @@ class Verdict:
         """The accepted length tau, int [B]."""
         if self.drafts.num_paths is not None:
             return self.node // self.drafts.num_paths + 1
-        return self.drafts.path_to(self.node).length
+        return self.drafts.path_to(self.node).lengths
 
     @property
     def emitted(self) -> Array:
@@ -112,7 +112,7 @@ class Verdict:
         """
         xp, length = namespace(self.next_token), self.drafts.depth
         path = self.drafts.path_to(self.node)
-        tau = path.length
+        tau = path.lengths
         padded = xp.concat([path.tokens[:, :length], filled(path.tokens[:, :1], -1)], axis=1)
         position = arange_like(padded, length + 1)[None, :]
         tail = xp.where(position == tau[:, None], self.next_token[:, None], filled(padded, -1))
@@ -199,7 +199,8 @@ def accepts_of(verifier: object) -> frozenset[Siblings]:
     if isinstance(accepts, str | bytes) or not isinstance(accepts, Collection) or not accepts:
         known = ", ".join(law.value for law in Siblings)
         raise InvalidInputError(
-            f"accepts: expected laws of siblings, such as {{'independent'}}; known are {known}; got {accepts!r}"
+            f"accepts: expected a set of laws of siblings, such as {{'independent'}}; known are {known}; "
+            f"got {accepts!r}"
         )
     return frozenset(siblings_named(law, "accepts") for law in accepts)
 

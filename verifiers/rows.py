@@ -31,7 +31,7 @@ class Rows(Protocol):
         ...
 
     def entries(self, place: Array, token: Array) -> Array:
-        """Return the entry [B, M] of ``token`` int [B, M] in the row after ``place``, int [B, M] or [1, M]."""
+        """Return the entries [B, M] of ``token`` int [B, M] in the rows after ``place`` int [B or 1, M]."""
         ...
 
     def dense(self) -> Array:
@@ -43,7 +43,7 @@ class Rows(Protocol):
         ...
 
     def converted(self, probs: Callable[[Array], Array], ids: Callable[[Array], Array]) -> "Rows":
-        """Return the rows with ``probs`` applied to arrays of probabilities, ``ids`` to arrays of integers."""
+        """Return the rows with ``probs`` applied to probabilities, ``ids`` to arrays of integers."""
         ...
 
 

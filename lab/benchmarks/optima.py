@@ -9,9 +9,9 @@ import networkx as nx
 from lab.benchmarks.measure import in_turns, median, ratio, table
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.optimum.flow_program import flow_optimum
-from spec_oracle.optimum.trees import draft_trees
+from spec_oracle.optimum.trees import trees_of
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 SIZES = ((3, 2, 2), (4, 2, 2), (3, 3, 2), (4, 2, 3), (4, 3, 2), (8, 1, 3), (16, 1, 3), (16, 1, 4))
 ROUNDS = 3
@@ -19,14 +19,14 @@ ROUNDS = 3
 
 def by_highs(instance):
     """Return the optimum of docs/theory.md's linear program over budgets and flows."""
-    trees = draft_trees(instance.floats, Drafting.INDEPENDENT)
+    trees = trees_of(instance.floats, Siblings.INDEPENDENT)
     target = trees.prefixes.joint(instance.floats.target).astype(float)
     return target @ flow_optimum(target, trees.prefixes.parent, trees).budgets
 
 
 def by_networkx(instance):
     """Return the optimum of one step: the largest flow from draft sets to the tokens in them."""
-    trees = draft_trees(instance.floats, Drafting.INDEPENDENT)
+    trees = trees_of(instance.floats, Siblings.INDEPENDENT)
     graph = nx.DiGraph()
     for node, mass in enumerate(instance.floats.target.rows(0)[0], start=1):
         graph.add_edge(node, "sink", capacity=mass)

@@ -82,7 +82,7 @@ def drafts(vocab_size):
     tokens = order[:, :, 0]
     tokens[:, 0] = order[0, 0, :PATHS]
     rows = rows.astype(np.float32)
-    return Drafts(tokens[None], rows[:, :, :LENGTH, 1], rows[:, :, :, 0])
+    return Drafts.of_paths(tokens[None], rows[:, :, :LENGTH, 1], rows[:, :, :, 0])
 
 
 def block_rules():

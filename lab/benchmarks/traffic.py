@@ -99,11 +99,11 @@ def traffic(name, dtype):
     rows[:, :, :, 0] = rows[:, :, :1, 0]
     target, draft = (rows / rows.sum(-1, keepdim=True)).to(dtype)
     tokens = torch.randint(VOCAB, (1, paths, LENGTH), generator=generator)
-    given = Drafts(tokens, draft[:, :, :-1].contiguous(), target.contiguous())
-    counted = Traffic(given.draft_probs, given.target_probs)
+    draft, target = draft[:, :, :-1].contiguous(), target.contiguous()
+    given, counted = Drafts.of_paths(tokens, draft, target), Traffic(draft, target)
     with counted:
         rule.verify(given, torch_decisions(generator))
-    return counted, given.draft_probs.nbytes + given.target_probs.nbytes
+    return counted, draft.nbytes + target.nbytes
 
 
 def row(name):

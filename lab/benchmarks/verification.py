@@ -16,7 +16,7 @@ import torch
 
 import verifiers
 from lab.benchmarks.measure import hardware, in_turns, median, ratio, table
-from verifiers import Drafts, replayed_decisions, torch_decisions
+from verifiers import Drafts, Paths, replayed_decisions, torch_decisions
 
 ROUNDS = 9
 VOCAB, COPIED, LENGTH, BATCHES = 151_936, 128_256, 8, (1, 16)
@@ -27,12 +27,16 @@ OTHERS = {
 """What a rule is held beside; transformers has no block rule, so that its token rule stands there too."""
 
 
-def drafts(batch, length, vocab, device, dtype):
+def chains(batch, length, vocab, device, dtype):
     generator = torch.Generator(device).manual_seed(0)
     rows = torch.empty((2, batch, 1, length + 1, vocab), device=device).exponential_(generator=generator)
     target, draft = (rows / rows.sum(-1, keepdim=True)).to(dtype)
     tokens = torch.randint(vocab, (batch, 1, length), device=device, generator=generator)
-    return Drafts(tokens, draft[:, :, :-1].contiguous(), target)
+    return Paths(tokens, draft[:, :, :-1].contiguous(), target)
+
+
+def drafts_of(paths):
+    return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
 
 
 def beside_a_copy(batch, device):
@@ -45,7 +49,7 @@ def beside_a_copy(batch, device):
         return time.perf_counter()
 
     for dtype in (torch.float32, torch.bfloat16):
-        given = drafts(batch, LENGTH, COPIED, device, dtype)
+        given = chains(batch, LENGTH, COPIED, device, dtype)
         copies = [torch.empty_like(rows) for rows in (given.draft_probs, given.target_probs)]
 
         def copy(given=given, copies=copies):
@@ -53,7 +57,8 @@ def beside_a_copy(batch, device):
             copies[1].copy_(given.target_probs)
 
         decisions = torch_decisions(torch.Generator(device).manual_seed(1))
-        calls = {name: partial(verifiers.get(name).verify, given, decisions) for name in ("token", "block")}
+        drafts = drafts_of(given)
+        calls = {name: partial(verifiers.get(name).verify, drafts, decisions) for name in ("token", "block")}
         times = in_turns({**calls, "copy": copy}, ROUNDS, clock)
         for name in calls:
             kind = str(dtype).removeprefix("torch.")
@@ -65,7 +70,7 @@ def on_uniforms(name):
     rule = verifiers.get(name)
 
     def verify(tokens, draft, target, uniforms):
-        verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(uniforms))
+        verdict = rule.verify(Drafts.of_paths(tokens, draft, target), replayed_decisions(uniforms))
         return verdict.num_accepted, verdict.next_token
 
     return verify
@@ -92,12 +97,12 @@ def other(name, given):
 def beside_others(batches=BATCHES):
     """Yield rows: rule, B, what, milliseconds a request, and that over ours, eager and compiled."""
     for batch, (name, others) in product(batches, OTHERS.items()):
-        given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
+        given = chains(batch, LENGTH, VOCAB, "cpu", torch.float32)
         rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
         uniforms = torch.rand(batch, 2, dtype=torch.float64)
         rows = given.tokens, given.draft_probs, given.target_probs
         calls = {
-            "ours": partial(rule.verify, given, decisions),
+            "ours": partial(rule.verify, drafts_of(given), decisions),
             "compiled": partial(torch.compile(on_uniforms(name)), *rows, uniforms),
         }
         calls |= {engine: other(engine, given) for engine in others}

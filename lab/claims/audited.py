@@ -27,7 +27,7 @@ from lab.claims.siblings import SiblingWalk
 from lab.claims.single_path import CHAINS
 from spec_oracle.optimum import check_certificate, multi_path_optimum
 from spec_oracle.toy import Instance, ToyModel
-from verifiers import AnyVerifier, Drafting
+from verifiers import AnyVerifier, Siblings
 from verifiers.rules.recursive_rejection_distinct import reject_distinct_in_turn
 
 HSD_CODE: Final = "arXiv 2601.05724; ZhouYuxuanYX/Hierarchical-Speculative-Decoding at"
@@ -166,7 +166,7 @@ def _of_the_emitted(instance: Instance, budget: Fraction = BUDGET) -> Figures:
 
 def _tree_figures(instance: Instance) -> Figures:
     """Figures of a deterministic tree: what EAGLE's rule emits, the sum over nodes, the linear program."""
-    best = multi_path_optimum(instance, drafting=Drafting.DISTINCT, exact=True)
+    best = multi_path_optimum(instance, drafting=Siblings.DISTINCT, exact=True)
     check_certificate(instance, best.certificate)
     return {
         "EAGLE's rule": _emitted(SiblingWalk(), instance),
@@ -184,7 +184,7 @@ def _sum_over_nodes(instance: Instance, context: tuple[int, ...] = ()) -> Fracti
 
 
 def _certain_siblings(instance: Instance) -> Figures:
-    sampled = SiblingWalk(Drafting.INDEPENDENT)
+    sampled = SiblingWalk(Siblings.INDEPENDENT)
     return {
         "siblings as certain": _emitted(sampled, instance),
         "recursive_rejection": tokens("recursive_rejection", instance),
@@ -253,7 +253,7 @@ QUESTIONS = (
     _lossless(
         "EAGLE's rule for siblings, which ignores q, is lossless where the siblings are sampled from q",
         EAGLE,
-        SiblingWalk(Drafting.INDEPENDENT),
+        SiblingWalk(Siblings.INDEPENDENT),
         SIBLINGS,
     ),
     Question(
@@ -273,14 +273,14 @@ QUESTIONS = (
     _lossless(
         "EAGLE 1's rule for siblings is lossless where all but the last are the most likely tokens instead",
         f"variant of {EAGLE_1}",
-        SiblingWalk(Drafting.TOP_AND_SAMPLED, reject_distinct_in_turn),
+        SiblingWalk(Siblings.TOP_AND_SAMPLED, reject_distinct_in_turn),
         SIBLINGS,
     ),
     _lossless(
         "EAGLE is lossless at temperature 2, where this version samples the bonus token at temperature 1 "
         "(later versions do not, see pull request 215)",
         EAGLE,
-        SiblingWalk(Drafting.INDEPENDENT, raw_bonus=True),
+        SiblingWalk(Siblings.INDEPENDENT, raw_bonus=True),
         ONE_SIBLING,
     ),
     _lossless("EQSPEC emits the target's greedy completion", EQSPEC, BatchGreedy(), greedy(CHAINS)),

@@ -16,9 +16,9 @@ from spec_oracle.optimum import (
     single_path_optimum,
 )
 from spec_oracle.optimum.cutting_planes import best_budgets
-from spec_oracle.optimum.trees import draft_trees
+from spec_oracle.optimum.trees import trees_of
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, Drafting
+from verifiers import AnyVerifier, Siblings
 
 OPTIMA: dict[str, Callable[..., Optimum[Any]]] = {
     "single-path optimum": single_path_optimum,
@@ -63,7 +63,7 @@ def optimum(name: str, instance: Instance) -> Fraction:
 
 def over_draft_trees(instance: Instance, *, carry_over: bool = False) -> Fraction:
     """Return the K-path optimum by the linear program over all trees of K independent paths, one by one."""
-    trees = draft_trees(instance.exact, Drafting.INDEPENDENT)
+    trees = trees_of(instance.exact, Siblings.INDEPENDENT)
     target = trees.prefixes.joint(instance.target)
     ceiling = trees.prefixes.parent * (not carry_over)
     return to_fraction(target @ best_budgets(target, ceiling, trees).budgets)
@@ -71,6 +71,6 @@ def over_draft_trees(instance: Instance, *, carry_over: bool = False) -> Fractio
 
 def specimen(name: str) -> AnyVerifier:
     """Return the verifier of a specimen of several paths."""
-    found = specimens(num_paths=2)[name].verifier
+    found = specimens(num_paths=2)[name].rule
     assert found is not None
     return found

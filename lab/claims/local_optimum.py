@@ -25,9 +25,9 @@ from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.rationals import to_fraction, to_internal
 from spec_oracle.optimum.certificates import Optimum
 from spec_oracle.optimum.flow_program import matrix
-from spec_oracle.optimum.trees import PrefixTree, draft_trees
+from spec_oracle.optimum.trees import PrefixTree, trees_of
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 
 def local_optimum(instances: Sequence[Instance]) -> Optimum[NDArray[Any]]:
@@ -128,7 +128,7 @@ def _views(
             )
             for v in prefixes.contexts
         ]
-        trees = draft_trees(instance, Drafting.INDEPENDENT)
+        trees = trees_of(instance, Siblings.INDEPENDENT)
         for paths, nodes, mass in zip(trees.paths, trees.nodes, trees.probability, strict=True):
             seen = (paths, tuple(models[node] for node in nodes))
             views.setdefault(seen, (nodes, mass, []))[2].append(number)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from lab.chains import along, chain_of, first_path
 from verifiers.arrays import (
     Array,
     arange_like,
@@ -26,7 +27,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success
+from verifiers.parts.residual import acceptance_ratios, first_failure, last_success
 
 ONE_PATH = Traits(single_path=True)
 
@@ -46,7 +47,7 @@ class Hierarchical:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target, draft = _first_path(drafts)
+        target, draft, tokens = first_path(drafts)
         xp, length = namespace(target), tokens.shape[1]
         ratios = _prefix_ratios(tokens, target, draft)
         largest = ones(ratios[:, :1])
@@ -60,7 +61,7 @@ class Hierarchical:
         tau = decisions.categorical(last_success(chances))
         left = _surplus(weight, target, draft, tau)
         next_token = decisions.categorical(xp.where(_is_empty(left), pick(target, tau), left))
-        return Verdict(tau, zeros(tau), next_token, drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, next_token)
 
 
 class HierarchicalCapped:
@@ -74,7 +75,7 @@ class HierarchicalCapped:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target, draft = _first_path(drafts)
+        target, draft, tokens = first_path(drafts)
         xp, length = namespace(target), tokens.shape[1]
         ratios = _prefix_ratios(tokens, target, draft)
         weight = minimum_one(ratios)
@@ -84,7 +85,7 @@ class HierarchicalCapped:
         left = _surplus(weight, target, draft, tau)
         drafted = pick(tokens, xp.where(tau < length, tau, length - 1))
         next_token = decisions.categorical(xp.where(_is_empty(left), one_hot(drafted, left), left))
-        return Verdict(tau, zeros(tau), next_token, drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, next_token)
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,14 @@ class Cactus:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target, draft = _first_path(drafts)
+        target, draft, tokens = first_path(drafts)
         xp, length = namespace(target), tokens.shape[1]
         favoured = self.favoured(target[:, :length], tokens)
-        chances = divide(along_path(favoured, tokens), along_path(draft, tokens), otherwise=0)
+        chances = divide(along(favoured, tokens), along(draft, tokens), otherwise=0)
         tau = decisions.categorical(first_failure(minimum_one(chances)))
         left = _surplus(ones(target[:, :, 0]), xp.concat([favoured, target[:, length:]], axis=1), draft, tau)
         next_token = decisions.categorical(xp.where(_is_empty(left), pick(target, tau), left))
-        return Verdict(tau, zeros(tau), next_token, drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, next_token)
 
 
 class SynchronousSSD:
@@ -137,9 +138,9 @@ class SynchronousSSD:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target, _ = _first_path(drafts)
+        target, _, tokens = first_path(drafts)
         tau = _as_likeliest(tokens, target)
-        return Verdict(tau, zeros(tau), decisions.categorical(pick(target, tau)), drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, decisions.categorical(pick(target, tau)))
 
 
 class BatchGreedy:
@@ -154,11 +155,11 @@ class BatchGreedy:
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request; nothing is left to chance."""
         del decisions
-        tokens, target, _ = _first_path(drafts)
+        target, _, tokens = first_path(drafts)
         xp, length = namespace(target), tokens.shape[1]
         accepted = _as_likeliest(tokens, target)
         tau = xp.where(accepted < length, accepted, length - 1)
-        return Verdict(tau, zeros(tau), xp.argmax(pick(target, tau), axis=-1), drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, xp.argmax(pick(target, tau), axis=-1))
 
 
 @dataclass(frozen=True)
@@ -173,26 +174,21 @@ class Typical:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target, _ = _first_path(drafts)
+        target, _, tokens = first_path(drafts)
         xp, length = namespace(target), tokens.shape[1]
         rows = as_float64(target[:, :length])
         logs = xp.log(xp.where(rows > 0, rows, ones(rows)))
         bar = minimum_one(self.threshold**-0.5 * xp.exp(xp.sum(rows * logs, axis=-1))) * self.threshold
-        tau = _leading(along_path(rows, tokens) > bar)
+        tau = _leading(along(rows, tokens) > bar)
         row = pick(target, tau)
         certain = one_hot(xp.argmax(row, axis=-1), row)
         bonus = decisions.categorical(xp.where((tau < length)[:, None], certain, row))
-        return Verdict(tau, zeros(tau), bonus, drafts.tokens)
-
-
-def _first_path(drafts: Drafts) -> tuple[Array, Array, Array]:
-    """Return tokens [B, L], target [B, L+1, V] and draft [B, L, V] of the first path."""
-    return drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_probs[:, 0]
+        return Verdict.on_paths(drafts, zeros(tau), tau, bonus)
 
 
 def _prefix_ratios(tokens: Array, target: Array, draft: Array) -> Array:
     """Return r_k = p(x_1..x_k) / q(x_1..x_k), [B, L+1]; r_0 = 1."""
-    ratios = acceptance_ratios(target, draft, tokens)
+    ratios = acceptance_ratios(*chain_of(target, draft, tokens))
     products = [ones(ratios[:, :1])]
     for k in range(ratios.shape[1]):
         products.append(products[-1] * ratios[:, k : k + 1])

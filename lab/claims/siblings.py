@@ -5,10 +5,10 @@ with probability p(x), else take x out of p (`verifiers.rules.eagle`). EAGLE 1 k
 p(x)/q(x), else goes on with (p - q)+ and with q without x (`verifiers.rules.recursive_rejection_distinct`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from verifiers.arrays import namespace, normalised
-from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
 from verifiers.parts.walk import OneStepRule, walk
 from verifiers.rules.eagle import accept_or_remove
 
@@ -21,7 +21,7 @@ class SiblingWalk:
     temperature 2: proportional to p^2 where p is the processed one.
     """
 
-    drafting: Drafting = Drafting.DISTINCT
+    drafting: Siblings = Siblings.DISTINCT
     rule: OneStepRule = accept_or_remove
     raw_bonus: bool = False
 
@@ -33,8 +33,8 @@ class SiblingWalk:
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         if self.raw_bonus:
-            rows, length = drafts.target_probs, drafts.draft_length
-            last = rows[:, :, length:]
-            raw = namespace(rows).concat([rows[:, :, :length], normalised(last * last)], axis=2)
-            drafts = replace(drafts, target_probs=raw)
+            paths = drafts.paths
+            rows, last = paths.target_probs[:, :, :-1], paths.target_probs[:, :, -1:]
+            raw = namespace(rows).concat([rows, normalised(last * last)], axis=2)
+            drafts = Drafts.of_paths(paths.tokens, paths.draft_probs, raw)
         return walk(drafts, decisions, self.rule)

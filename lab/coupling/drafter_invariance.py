@@ -69,8 +69,9 @@ def reads_draft_probs(
     ``uniforms`` [B, K, L+1, V], of one call. All False is weak drafter invariance on this noise.
     """
     drafts = toy_drafts(instance, uniforms)
-    rows = [_rows_of(other)(drafts.tokens[:, :, :depth]) for depth in range(instance.draft_length)]
-    exchanged = replace(drafts, draft_probs=np.stack(rows, axis=2))
+    paths = drafts.paths
+    rows = [_rows_of(other)(paths.tokens[:, :, :depth]) for depth in range(instance.draft_length)]
+    exchanged = Drafts.of_paths(paths.tokens, np.stack(rows, axis=2), paths.target_probs)
     differs = _emitted(verifier, drafts, uniforms) != _emitted(verifier, exchanged, uniforms)
     changed: Booleans = differs.any(axis=1)
     return changed

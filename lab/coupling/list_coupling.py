@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from verifiers.arrays import Array, all_true, as_float64, kept, namespace, row_at, zeros
+from verifiers.arrays import Array, all_true, as_float64, kept, namespace, pick, zeros
 from verifiers.errors import InvalidInputError
 from verifiers.interface import Drafts, Verdict
 from verifiers.parts.walk import first_true
@@ -90,7 +90,7 @@ def coupled_drafts(draft: NextRows, target: NextRows, uniforms: Array) -> Drafts
         token = race(draft_rows[-1], uniforms[:, :, depth])
         tokens = xp.concat([tokens, token[:, :, None]], axis=2)
         target_rows.append(target(tokens))
-    return Drafts(tokens, xp.stack(draft_rows, axis=2), xp.stack(target_rows, axis=2))
+    return Drafts.of_paths(tokens, xp.stack(draft_rows, axis=2), xp.stack(target_rows, axis=2))
 
 
 @dataclass(frozen=True)
@@ -115,28 +115,29 @@ class ListCoupling:
 
         Raises `InvalidInputError` for uniforms of another shape.
         """
-        expected = (drafts.batch, drafts.num_paths, drafts.draft_length + 1, drafts.vocab_size)
+        paths = drafts.paths
+        expected = (paths.batch, paths.num_paths, paths.draft_length + 1, paths.vocab_size)
         if tuple(uniforms.shape) != expected:
             raise InvalidInputError(
                 f"uniforms: expected shape [B, K, L+1, V] = {expected}, got {tuple(uniforms.shape)}"
             )
-        xp = namespace(drafts.tokens)
-        everyone = all_true(drafts.tokens[:, :, 0])
+        xp = namespace(paths.tokens)
+        everyone = all_true(paths.tokens[:, :, 0])
         active, going = everyone, everyone[:, 0]
-        tau = next_token = zeros(drafts.tokens[:, 0, 0])
-        for depth in range(drafts.draft_length + 1):
+        tau = next_token = zeros(paths.tokens[:, 0, 0])
+        for depth in range(paths.draft_length + 1):
             racing = everyone if self.all_race else active
             # The smallest −log U of several paths belongs to the largest U.
             largest = xp.max(kept(racing[:, :, None], uniforms[:, :, depth]), axis=1)
-            token = race(row_at(drafts.target_probs, first_true(active), depth), largest)
+            token = race(pick(paths.target_probs[:, :, depth], first_true(active)), largest)
             next_token = xp.where(going, token, next_token)
-            if depth == drafts.draft_length:
+            if depth == paths.draft_length:
                 break
-            matching = active & (drafts.tokens[:, :, depth] == token[:, None])
+            matching = active & (paths.tokens[:, :, depth] == token[:, None])
             going = going & xp.any(matching, axis=-1)
             tau = tau + xp.astype(going, tau.dtype)
             active = xp.where(going[:, None], matching, active)
-        return Verdict(tau, first_true(active), next_token, drafts.tokens)
+        return Verdict.on_paths(drafts, first_true(active), tau, next_token)
 
 
 LIST_COUPLING = ListCoupling()

@@ -3,9 +3,9 @@
 from lab.design.combinations import combinations_of
 from lab.design.figures import DRAFTING, ORACLE, prompt_designs
 from lab.design.summary import Costs, Design, Row, design
-from verifiers import Drafting
+from verifiers import Siblings
 
-INDEPENDENT = DRAFTING[Drafting.INDEPENDENT]
+INDEPENDENT = DRAFTING[Siblings.INDEPENDENT]
 
 __all__ = [
     "INDEPENDENT",

@@ -12,10 +12,10 @@ from lab.design.models import Models
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.drafting import draft_paths, shaped_law
 from spec_oracle.optimum import proven_bound
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 GAP = 1e-6
 """How near a proven optimum over independent paths comes to what is attained, in tokens."""
@@ -32,14 +32,14 @@ class Bound:
     gap: float | None
 
 
-def bound_for(instance: Instance, models: Models, shape: FanOuts, drafting: Drafting) -> Bound:
+def bound_for(instance: Instance, models: Models, shape: FanOuts, drafting: Siblings) -> Bound:
     """Return the optimum where it is known, else `passing_bound`; ``models`` are those of ``instance``.
 
     Known for K independent paths: by the concave program (`proven_bound`) where it has few enough contexts,
     for one path by `passing_bound`.
     """
     single = shape.num_paths == 1
-    if drafting is Drafting.INDEPENDENT and not single and shape.num_paths is not None and not shape.delay:
+    if drafting is Siblings.INDEPENDENT and not single and shape.num_paths is not None and not shape.delay:
         paths = replace(instance, num_paths=shape.num_paths, draft_length=shape.levels)
         with suppress(InvalidInputError):  # too many contexts
             best = proven_bound(paths, gap=GAP)
@@ -47,7 +47,7 @@ def bound_for(instance: Instance, models: Models, shape: FanOuts, drafting: Draf
     return Bound(float(passing_bound(models, shape, drafting)), 0.0 if single else None)
 
 
-def passing_bound(models: Models, shape: FanOuts, drafting: Drafting) -> Any:
+def passing_bound(models: Models, shape: FanOuts, drafting: Siblings) -> Any:
     """Return the sum of p(v) c(v), c(v) = min(c(parent), P(v is in the tree) / p(v)): a bound for any drafts.
 
     What goes on behind v was accepted, so v is in the tree: p(v) c(v) is at most the probability of that, and
@@ -72,16 +72,16 @@ def passing_bound(models: Models, shape: FanOuts, drafting: Drafting) -> Any:
     return tokens
 
 
-def drafted_counts(rows: Numbers, drafts: int, drafting: Drafting) -> Numbers:
+def drafted_counts(rows: Numbers, drafts: int, drafting: Siblings) -> Numbers:
     """Return the probability [N, V, n+1] that n ``drafts`` from ``rows`` [N, V] hold a token 0..n times."""
-    if drafting is Drafting.INDEPENDENT:
+    if drafting is Siblings.INDEPENDENT:
         powers = [
             comb(drafts, count) * rows**count * (1 - rows) ** (drafts - count) for count in range(drafts + 1)
         ]
         return np.stack(powers, axis=2)
     law = np.broadcast_to(rows[:, :, None] * 0, (*rows.shape, drafts + 1)).copy()
     for node in range(len(rows)):
-        drawn = draft_law([rows[node : node + 1]], drafts, drafting)
-        count = (drawn.tokens == np.arange(rows.shape[1])).sum(axis=1)
+        drawn = shaped_law([rows[node : node + 1]], draft_paths(drafts, 1, drafting))
+        count = (drawn.tokens[:, :, None] == np.arange(rows.shape[1])).sum(axis=1)
         np.add.at(law[node], (np.arange(rows.shape[1])[None, :], count), drawn.probability[:, None])
     return law

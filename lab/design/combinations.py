@@ -15,7 +15,7 @@ from lab.design.univer import univer_tokens
 from lab.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
-from verifiers import Drafting
+from verifiers import Siblings
 
 TokensOn = Callable[[FanOuts], Any]
 """Tokens per call on a tree of this shape."""
@@ -41,7 +41,7 @@ class Combination:
     """
 
     rule: str
-    drafting: Drafting
+    drafting: Siblings
     takes: str
     figure: Callable[[Models], TokensOn]
 
@@ -58,12 +58,12 @@ class Combination:
         """
         if self.takes == "path" or shape.num_paths == 1:
             return self.takes == "path" and shape.num_paths == 1
-        wide = self.drafting is not Drafting.INDEPENDENT and max(shape.fan_outs) > widest
+        wide = self.drafting is not Siblings.INDEPENDENT and max(shape.fan_outs) > widest
         return not wide and (self.takes == "any" or shape.num_paths is not None)
 
 
 def _walk(
-    rule: str, steps: Callable[[Models], Steps], drafting: Drafting = Drafting.INDEPENDENT, takes: str = "any"
+    rule: str, steps: Callable[[Models], Steps], drafting: Siblings = Siblings.INDEPENDENT, takes: str = "any"
 ) -> Combination:
     def figure(models: Models) -> TokensOn:
         return partial(walked_tokens, steps(models), models=models)
@@ -71,7 +71,7 @@ def _walk(
     return Combination(rule, drafting, takes, figure)
 
 
-def _enumerated(rule: str, drafting: Drafting) -> Combination:
+def _enumerated(rule: str, drafting: Siblings) -> Combination:
     return _walk(rule, partial(steps_of, rule, drafting), drafting)
 
 
@@ -79,10 +79,10 @@ def _block(rule: str, rows: Callable[[Models, FanOuts], list[Any]], takes: str =
     def figure(models: Models) -> TokensOn:
         return lambda shape: block_tokens(models, rows(models, shape))
 
-    return Combination(rule, Drafting.INDEPENDENT, takes, figure)
+    return Combination(rule, Siblings.INDEPENDENT, takes, figure)
 
 
-def _traversal(drafting: Drafting) -> Combination:
+def _traversal(drafting: Siblings) -> Combination:
     def figure(models: Models) -> TokensOn:
         return partial(traversal.traversal_tokens, models=models, drafting=drafting)
 
@@ -103,15 +103,15 @@ COMBINATIONS = (
     *(_walk(rule, partial(steps_in_turn, rule)) for rule in TESTS),
     _walk("canonical", canonical_steps),
     _walk("global_resolution", partial(balanced_steps, tested=True)),
-    _traversal(Drafting.INDEPENDENT),
+    _traversal(Siblings.INDEPENDENT),
     _block("greedy_multipath_block", highest_rows),
-    Combination("balanced_multipath_block", Drafting.INDEPENDENT, "any", _balanced),
+    Combination("balanced_multipath_block", Siblings.INDEPENDENT, "any", _balanced),
     _block("lookahead_multipath_block", lookahead_rows),
-    _enumerated("nss", Drafting.DISTINCT),
-    _enumerated("recursive_rejection_distinct", Drafting.DISTINCT),
-    _traversal(Drafting.DISTINCT),
-    _enumerated("top_draft", Drafting.TOP_AND_SAMPLED),
-    Combination("univer", Drafting.TOP_AND_SAMPLED, "any", _univer),
+    _enumerated("nss", Siblings.DISTINCT),
+    _enumerated("recursive_rejection_distinct", Siblings.DISTINCT),
+    _traversal(Siblings.DISTINCT),
+    _enumerated("top_draft", Siblings.TOP_AND_SAMPLED),
+    Combination("univer", Siblings.TOP_AND_SAMPLED, "any", _univer),
 )
 
 

@@ -15,15 +15,15 @@ from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 
 LIKELIEST, ORACLE = "likeliest under the draft", "likeliest under the target"
 """Trees of prefixes: the second is one that no drafter knows, for comparison."""
 
 DRAFTING = {
-    Drafting.INDEPENDENT: "independent",
-    Drafting.DISTINCT: "without replacement",
-    Drafting.TOP_AND_SAMPLED: "top and one sampled",
+    Siblings.INDEPENDENT: "independent",
+    Siblings.DISTINCT: "without replacement",
+    Siblings.TOP_AND_SAMPLED: "top and one sampled",
 }
 
 TOLERANCE = 1e-9
@@ -89,7 +89,7 @@ def prompt_designs(
         figures += _chosen(prompt, models, budgets)
         found["ranks"] = [level.tolist() for level in fixed.rank_values(models)]
     if not rules or SLOTTED in rules:
-        steps, slots = steps_of(SLOTTED, Drafting.DISTINCT, models), min(SLOTS, models.widest)
+        steps, slots = steps_of(SLOTTED, Siblings.DISTINCT, models), min(SLOTS, models.widest)
         found["slots"] = [level.tolist() for level in fixed.slot_values(models, steps, slots)]
     return {**found, "figures": [asdict(one) for one in figures], "missing": sorted(missing)}
 
@@ -98,7 +98,7 @@ def _places(
     combination: Combination, budgets: Sequence[int], models: Models
 ) -> Iterator[tuple[int, FanOuts]]:
     """Yield every budget with the shapes that the combination takes."""
-    widest = None if combination.drafting is Drafting.INDEPENDENT else models.widest
+    widest = None if combination.drafting is Siblings.INDEPENDENT else models.widest
     for budget in budgets:
         shapes = (single_path(budget, models.depth), *shapes_for(budget, models.depth, widest))
         for shape in dict.fromkeys(shapes):

@@ -21,7 +21,7 @@ from lab.design.models import Models
 from lab.design.walks import TooManyDraftsError
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.efficiency.trees import FanOuts
-from verifiers import Drafting
+from verifiers import Siblings
 from verifiers.arrays import divide, minimum_one, normalised, positive_part
 
 MAX_OFFERS = 4_000_000
@@ -43,7 +43,7 @@ class Offers:
         return cls(*(np.concatenate(field) for field in fields))
 
 
-def traversal_tokens(shape: FanOuts, models: Models, drafting: Drafting = Drafting.INDEPENDENT) -> Any:
+def traversal_tokens(shape: FanOuts, models: Models, drafting: Siblings = Siblings.INDEPENDENT) -> Any:
     """Return the tokens per call; drafts are independent, or distinct ones, at most V a node.
 
     Raises `TooManyDraftsError` past `MAX_OFFERS`.
@@ -83,7 +83,7 @@ class _Round:
         mass = at.mass[:, None] * (np.arange(drafts + 1) == drafts)
         return cls(at.node, models.target[depth][at.node], models.draft[depth][at.node], at.weight, mass)
 
-    def offered(self, drafting: Drafting) -> tuple[dict[int, Offers], "_Round | None"]:
+    def offered(self, drafting: Siblings) -> tuple[dict[int, Offers], "_Round | None"]:
         """Return the next children by how often they were drawn, and the round after their refusal."""
         if (self.draft > 0).sum() * self.draft.shape[1] > MAX_OFFERS:
             raise TooManyDraftsError(
@@ -111,7 +111,7 @@ class _Round:
         return offers, _Round(*(part[going_on] for part in parts))
 
 
-def _repeats(mass: Numbers, drawn: Numbers, drafting: Drafting) -> tuple[dict[int, Numbers], Numbers]:
+def _repeats(mass: Numbers, drawn: Numbers, drafting: Siblings) -> tuple[dict[int, Numbers], Numbers]:
     """Return the mass [S] of each number of drafts that a child takes, and what is left, [S, n+1].
 
     ``mass`` [S, n+1] by the drafts left before. The child has been drawn by the first one; of independent
@@ -122,9 +122,9 @@ def _repeats(mass: Numbers, drawn: Numbers, drafting: Drafting) -> tuple[dict[in
     for left in range(1, mass.shape[1]):
         if not (mass[:, left] > 0).any():
             continue
-        for count in range(1, left + 1 if drafting is Drafting.INDEPENDENT else 2):
+        for count in range(1, left + 1 if drafting is Siblings.INDEPENDENT else 2):
             one = mass[:, left]
-            if drafting is Drafting.INDEPENDENT:
+            if drafting is Siblings.INDEPENDENT:
                 one = one * comb(left - 1, count - 1) * drawn ** (count - 1) * (1 - drawn) ** (left - count)
             by_count[count] = by_count.get(count, 0) + one
             after[:, left - count] += one

@@ -7,8 +7,7 @@ there is to know: the rule's own code is run for it, once, and all shapes and bu
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import comb, perm
 from typing import Any
 
@@ -20,7 +19,7 @@ from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.merged import node_steps
-from verifiers import Drafting, Traits, traits_of
+from verifiers import Siblings, traits_of
 
 MAX_NODE_DRAFTS = 300_000
 """The most draft tuples, over all nodes of a depth that the target may reach, that are run."""
@@ -33,35 +32,36 @@ class TooManyDraftsError(SpecOracleError):
     """The nodes of a depth have more draft tuples than are run."""
 
 
-def steps_of(rule: str, drafting: Drafting, models: Models) -> Steps:
+def steps_of(rule: str, drafting: Siblings, models: Models) -> Steps:
     """Return the law of (x, c) at the nodes of ``models`` of a walking rule, with drafts from ``drafting``.
 
     What it returns raises `TooManyDraftsError` past `MAX_NODE_DRAFTS`.
     """
     verifier: Any = verifiers.get(rule)
-    traits = replace(traits_of(verifier), drafting=drafting)
+    any_order = traits_of(verifier).any_order
+    run = partial(node_steps, verifier, drafting, chosen=models.chosen, any_order=any_order)
 
     @cache
     def steps(depth: int, drafts: int) -> Numbers:
         level = models.target[depth], models.draft[depth]
         nodes, vocab = level[0].shape
         mass = models.reachable[depth]
-        if mass.sum() * _tuples(models.widest, drafts, traits) > MAX_NODE_DRAFTS:
+        if mass.sum() * _tuples(models.widest, drafts, drafting, any_order=any_order) > MAX_NODE_DRAFTS:
             raise TooManyDraftsError(f"{rule}: more than {MAX_NODE_DRAFTS:,} draft tuples at one depth")
         law = np.broadcast_to(level[0][:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
-        for node, token, count, weight in node_steps(verifier, traits, level, mass, drafts, models.chosen):
+        for node, token, count, weight in run(level, mass, drafts):
             np.add.at(law, (node, token, count), weight)
         return law
 
     return steps
 
 
-def _tuples(vocab: int, drafts: int, traits: Traits) -> int:
-    if traits.drafting is Drafting.TOP_AND_SAMPLED:
+def _tuples(vocab: int, drafts: int, drafting: Siblings, *, any_order: bool) -> int:
+    if drafting is Siblings.TOP_AND_SAMPLED:
         return vocab
-    if traits.drafting is Drafting.DISTINCT:
+    if drafting is Siblings.DISTINCT:
         return int(perm(vocab, min(vocab, drafts)) * vocab ** max(0, drafts - vocab))
-    return comb(vocab + drafts - 1, drafts) if traits.any_order else int(vocab**drafts)
+    return comb(vocab + drafts - 1, drafts) if any_order else int(vocab**drafts)
 
 
 def walked_tokens(steps: Steps, shape: FanOuts, models: Models) -> Any:

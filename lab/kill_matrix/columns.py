@@ -1,7 +1,7 @@
 """The columns of the kill matrix: what is run on a specimen.
 
 They are the checks of the registry, as in an audit, save that `joint` of functions is its screening alone:
-draws, whose number does not depend on the pace of the machine. Verifiers are enumerated. Only how many
+draws, whose number does not depend on the pace of the machine. Rules are enumerated. Only how many
 `shapes` are tried may depend on that pace, where laws take long. Beside the checks stand the exact tier and
 the naive test.
 """
@@ -25,9 +25,9 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
-from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.joint import law_on
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, of_tree_rule
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.confirm import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
@@ -38,12 +38,14 @@ from spec_oracle.audit.suite import SUITES, result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
-from verifiers import StatefulVerifier, numpy_decisions
+from verifiers import numpy_decisions
 
 EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
@@ -75,14 +77,12 @@ Column: TypeAlias = Callable[[], CheckResult]
 
 def subject_of(specimen: Specimen) -> Subject:
     """Return a specimen as the subject of an audit."""
-    rule = specimen.rule
-    facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    declared = specimen.declared
+    facts = Facts(rule_at=None if declared is None else lambda _: declared)
     if specimen.engine is not None:
         return of_engines(specimen.name, specimen.engine(), facts)
-    if specimen.verifier is not None:
-        return VerifierSubject(specimen.name, specimen.verifier, facts, specimen.num_paths)
-    if specimen.tree is not None:
-        return of_tree_rule(specimen.name, specimen.tree)
+    if specimen.rule is not None:
+        return RuleSubject(specimen.name, specimen.rule, facts, specimen.num_paths)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     return SamplerSubject(specimen.name, code, facts, specimen.num_paths)
@@ -96,13 +96,8 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     subject = subject_of(specimen)
     if isinstance(subject, EngineSubject):
         return _of_engines(subject, bench)
-    if isinstance(subject, VerifierSubject):
-        found = _of_one_call(subject, bench, partial(emission_law, subject.verifier, merged=False))
-        if isinstance(subject.verifier, StatefulVerifier):
-            return found
-        return {**found, YARDSTICK: partial(_first_token_of_function, subject.code, bench)}
-    if isinstance(subject, TreeSubject):
-        return _of_tree(subject, bench)
+    if isinstance(subject, RuleSubject):
+        return _of_rule(subject, bench)
     assert isinstance(subject, SamplerSubject)
     return {
         **_of_one_call(subject, bench, partial(_traced, subject.code)),
@@ -111,12 +106,14 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     }
 
 
-def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
-    """Return what is run on a rule for draft trees: its exact tier is the first kind of trees alone."""
+def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
+    """Return what is run on a rule: its exact tier is the first kind of trees alone, or its paths."""
+    trees = next(iter(draftings(rule.on_trees, DEPTH).values()), None)
 
     def law_of(instance: Instance) -> EmissionLaw:
-        shallow = replace(instance, draft_length=DEPTH)
-        return law_on(rule, bench, shallow, next(iter(draftings(rule.accepts, DEPTH))))
+        if trees is None:
+            return law_on(rule, bench, rule.paths, instance)
+        return law_on(rule, bench, lambda _: trees, replace(instance, draft_length=DEPTH))
 
     @cache
     def joint() -> CheckResult:
@@ -125,12 +122,12 @@ def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
     def length() -> CheckResult:
         return result_of("length", rule, replace(bench, results={"joint": joint()}))
 
-    own: dict[str, Column] = {
-        "joint": joint,
-        "length": length,
-        YARDSTICK: partial(_first_token_of_tree, rule, bench),
-    }
-    return {**_of_one_call(rule, bench, law_of), **own}
+    columns: dict[str, Column] = {**_of_one_call(rule, bench, law_of), "joint": joint, "length": length}
+    if trees is not None:
+        return {**columns, YARDSTICK: partial(_first_token_on_trees, rule, trees, bench)}
+    if rule.carries_state:
+        return columns
+    return {**columns, YARDSTICK: partial(_first_token_of_function, rule.code, bench)}
 
 
 def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
@@ -228,16 +225,17 @@ def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
     )
 
 
-def _first_token_of_tree(rule: TreeSubject, bench: Context) -> CheckResult:
+def _first_token_on_trees(rule: RuleSubject, trees: Drafting, bench: Context) -> CheckResult:
     """Test the first token by chi-square, as that of a function."""
 
     def test() -> CheckResult:
         instance = replace(instances_for(bench, 1)["flat"], draft_length=DEPTH)
         rng = bench.stream("kill-matrix/first-token")
-        trees = SampledTrees(instance, next(iter(draftings(rule.accepts, DEPTH).values())))
-        drafts = trees.drafts(trees.sample(YARDSTICK_DRAWS, rng))
-        emitted = rule.rule.verify_tree(drafts, numpy_decisions(rng)).emitted
-        return _tested(emitted[:, 0], _first_row(instance), bench)
+        drafts = SampledDrafts(instance, trees).sample(YARDSTICK_DRAWS, rng)
+        verdict, _ = call_verifier(
+            rule.rule, drafts, numpy_decisions(rng), fresh_state(rule.rule, drafts.batch)
+        )
+        return _tested(verdict.emitted[:, 0], _first_row(instance), bench)
 
     return run_guarded(test)
 

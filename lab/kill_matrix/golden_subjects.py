@@ -19,7 +19,6 @@ from lab.kill_matrix.work_clock import WorkClock
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit.rule import subject as rules
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
@@ -55,7 +54,7 @@ text-after-stop seeded-requests-accept-all third-of-a-batch-drafts-alone
 third-draft-untested pattern-two-full pattern-short-stop-window reports-the-residual
 cached-rollback-one-too-far cached-cap-hides-stop recurrent-column-0 one-block-of-16-tokens ragged-mask
 """
-"""Verifiers, rules for draft trees, samplers, engines."""
+"""Rules for paths, rules for draft trees, samplers, engines."""
 
 CONTROLS: Final = """
 chain-block greedy-multipath tree-certain-siblings
@@ -129,7 +128,7 @@ OWN_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Options in place of those of other subjects, by name."""
 
 FEW_SHAPES: Final = 3
-"""Shapes of samplers and verifiers, but for specimens about shapes, which get as many as time allows."""
+"""Shapes of samplers and rules, but for specimens about shapes, which get as many as time allows."""
 
 BUDGET, ENGINE_BUDGET, SERVER_BUDGET = 2.0, 4.0, 20.0
 """Seconds of work for a check that samples, and for all checks of a server."""
@@ -156,7 +155,7 @@ class Options(AuditOptions):
 def listed() -> Mapping[str, Report]:
     """Return what makes the report on each subject, by name; the kind comes first."""
     found: dict[str, Report] = {}
-    for name in (*verifiers.names(), *rules.names()):
+    for name in verifiers.names():
         found[f"rule {name}"] = partial(_of_name, name, Options())
     for kind, names in (("specimen", DEFECTS), ("control", CONTROLS)):
         found |= {f"{kind} {name}": partial(_of_specimen, f"{kind} {name}") for name in names.split()}

@@ -108,9 +108,7 @@ class KillMatrix:
     @property
     def missed_by_sampling(self) -> tuple[MatrixRow, ...]:
         """Defects of `SAMPLING_MUST_FIND` or more that only the exact tier found."""
-        sampled = (
-            row for row in self.faulty if row.specimen.kind != "verifier" and not row.detected_by_samples
-        )
+        sampled = (row for row in self.faulty if row.specimen.kind != "rule" and not row.detected_by_samples)
         return tuple(row for row in sampled if (row.total_variation or 0.0) >= SAMPLING_MUST_FIND)
 
     @property

@@ -12,7 +12,7 @@ from lab.specimens.toy_engine import Call, Ints, replacing, token_rule
 # Engines.
 
 
-engines: dict[str, Any] = {"rule": "token", "engine": replacing("verify")}
+engines: dict[str, Any] = {"declared": "token", "engine": replacing("verify")}
 specimens_of("batch", **engines)(
     cached_q_not_reordered=(
         "D17: Cached q rows stay in the old order of the batch",
@@ -49,7 +49,7 @@ def padded_slot_inverts_rows(call: Call) -> tuple[Ints, Ints]:
 # Functions.
 
 
-@specimen("C5", "batch", rule="token", function=itself)
+@specimen("C5", "batch", declared="token", function=itself)
 def one_uniform_vector_for_the_batch(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """All requests decide by the same uniforms."""
     state = generator.bit_generator.state
@@ -62,7 +62,7 @@ def one_uniform_vector_for_the_batch(x: Array, q: Array, p: Array, generator: An
     return np.concatenate(tokens), np.concatenate(accepted)
 
 
-@specimen("C10", "batch", rule="token", function=itself)
+@specimen("C10", "batch", declared="token", function=itself)
 def overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Uniforms of a request are read from its number on, not from its number times L."""
     batch, length = x.shape
@@ -77,21 +77,21 @@ def overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[
     return tokens, accepted
 
 
-@specimen("D18", "batch", rule="token", function=itself)
+@specimen("D18", "batch", declared="token", function=itself)
 def one_certain_draft_switches_all(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request with a point-mass q turns the whole batch to the point-mass rule."""
     certain = 1.0 * (np.arange(q.shape[-1]) == x[..., None])
     return token_by_request(x, certain if (q.max(axis=-1) == 1).any() else q, p, generator)
 
 
-@specimen("A14", "batch", rule="token", function=itself)
+@specimen("A14", "batch", declared="token", function=itself)
 def one_greedy_request_makes_all_greedy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request at temperature 0 (a point-mass p) makes the whole batch greedy."""
     best = 1.0 * (np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., None])
     return token_by_request(x, q, best if (p.max(axis=-1) == 1).any() else p, generator)
 
 
-@specimen("B11", "batch", rule="token", function=itself)
+@specimen("B11", "batch", declared="token", function=itself)
 def rows_times_positions(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Corrections are written to every (row, position) pair of the batch instead of to matching ones."""
     tokens, accepted = token_by_request(x, q, p, generator)

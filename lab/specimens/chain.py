@@ -1,6 +1,6 @@
 """Faulty verifiers of a single path, written against `DecisionSource`: each is one real bug, isolated.
 
-They are audited as verifiers, by enumeration of their decisions. A chain rule is two functions: with which
+They are audited as rules, by enumeration of their decisions. A chain rule is two functions: with which
 weights to stop after 0..L tokens, and with which weights to draw the token that follows. A specimen is a
 correct rule with one of the two replaced, or with something done before or after it.
 """
@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from lab.chains import along, chain_of, first_path
 from lab.specimens.specimen import specimen, specimens_of
 from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick
 from verifiers.parts.block_path import block_weights, stop_chances
-from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success, residual
+from verifiers.parts.residual import acceptance_ratios, first_failure, last_success, residual
 from verifiers.rules.greedy_block import GreedyBlockVerifier
 
 Array: TypeAlias = Any
@@ -36,10 +37,10 @@ class ChainVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        target, draft, tokens = drafts.target_probs[:, 0], drafts.draft_probs[:, 0], drafts.tokens[:, 0]
+        target, draft, tokens = first_path(drafts)
         tau = decisions.categorical(self.stop(target, draft, tokens))
         next_token = decisions.categorical(self.correct(target, draft, tokens, tau))
-        return Verdict(tau, tau * 0, next_token, drafts.tokens)
+        return Verdict.on_paths(drafts, tau * 0, tau, next_token)
 
 
 # The correct parts.
@@ -52,8 +53,20 @@ def token_correction(target: Array, draft: Array, tokens: Array, tau: Array) -> 
 
 def block_correction(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Residual (w p - q)+ of block verification; p after a whole draft."""
-    weights = block_weights(target, draft, tokens)
+    weights = _weights(target, draft, tokens)
     return _rows_or_bonus(target, residual(weights[:, :-1, None] * target[:, :-1], draft), tau)
+
+
+def _ratios(target: Array, draft: Array, tokens: Array) -> Array:
+    return acceptance_ratios(*chain_of(target, draft, tokens))
+
+
+def _weights(target: Array, draft: Array, tokens: Array) -> Array:
+    return block_weights(_ratios(target, draft, tokens))
+
+
+def _stop_chances(target: Array, draft: Array, tokens: Array) -> Array:
+    return stop_chances(*chain_of(target, draft, tokens), _weights(target, draft, tokens))
 
 
 def _rows_or_bonus(target: Array, rows: Array, tau: Array) -> Array:
@@ -71,16 +84,16 @@ def by_block_stop(stop: Stop) -> ChainVerifier:
     return ChainVerifier(stop, block_correction)
 
 
-@chain("control", verifier=by_token_stop, rule="token")
+@chain("control", rule=by_token_stop, declared="token")
 def token(target: Array, draft: Array, tokens: Array) -> Array:
     """Token verification: stop at the first failure."""
-    return first_failure(minimum_one(acceptance_ratios(target, draft, tokens)))
+    return first_failure(minimum_one(_ratios(target, draft, tokens)))
 
 
-@chain("control", verifier=by_block_stop, rule="block")
+@chain("control", rule=by_block_stop, declared="block")
 def block(target: Array, draft: Array, tokens: Array) -> Array:
     """Block verification: stop at the last success."""
-    return last_success(stop_chances(target, draft, block_weights(target, draft, tokens)))
+    return last_success(_stop_chances(target, draft, tokens))
 
 
 def by_correction(correct: Correct) -> ChainVerifier:
@@ -91,23 +104,23 @@ def by_correction(correct: Correct) -> ChainVerifier:
 # The token rule accepts otherwise.
 
 
-@chain("A2", "joint", verifier=by_token_stop)
+@chain("A2", "joint", rule=by_token_stop)
 def always_accept(target: Array, draft: Array, tokens: Array) -> Array:
     """Never test."""
     return first_failure(draft[:, :, 0] * 0 + 1)
 
 
-@chain("A3", "joint", verifier=by_token_stop)
+@chain("A3", "joint", rule=by_token_stop)
 def ratio_to_largest(target: Array, draft: Array, tokens: Array) -> Array:
     """Divide p(x) by the largest p instead of by q(x)."""
     rows = target[:, :-1]
-    return first_failure(along_path(rows, tokens) / namespace(rows).max(rows, axis=-1))
+    return first_failure(along(rows, tokens) / namespace(rows).max(rows, axis=-1))
 
 
-@chain("A5", "joint", verifier=by_token_stop)
+@chain("A5", "joint", rule=by_token_stop)
 def first_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
     """Start testing at the second draft."""
-    chances = minimum_one(acceptance_ratios(target, draft, tokens))
+    chances = minimum_one(_ratios(target, draft, tokens))
     is_first = arange_like(chances, chances.shape[1])[None, :] == 0
     return first_failure(namespace(chances).where(is_first, chances * 0 + 1, chances))
 
@@ -115,7 +128,7 @@ def first_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
 # The token rule corrects otherwise.
 
 
-@chain("mutant", "joint", verifier=by_correction)
+@chain("mutant", "joint", rule=by_correction)
 def residual_absolute(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Draw the correction from |p - q|."""
     rows = abs(target[:, :-1] - draft)
@@ -123,7 +136,7 @@ def residual_absolute(target: Array, draft: Array, tokens: Array, tau: Array) ->
     return _rows_or_bonus(target, namespace(rows).where(empty, target[:, :-1], rows), tau)
 
 
-@chain("B13", "joint", verifier=by_correction)
+@chain("B13", "joint", rule=by_correction)
 def residual_argmax(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Take the likeliest correction."""
     rows = residual(target[:, :-1], draft)
@@ -131,7 +144,7 @@ def residual_argmax(target: Array, draft: Array, tokens: Array, tau: Array) -> A
     return _rows_or_bonus(target, rows * 0 + best, tau)
 
 
-@chain("E4", "joint", verifier=by_correction)
+@chain("E4", "joint", rule=by_correction)
 def residual_of_row_after(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Correct from the next position's residual."""
     rows = residual(target[:, :-1], draft)
@@ -141,16 +154,16 @@ def residual_of_row_after(target: Array, draft: Array, tokens: Array, tau: Array
 # Block verification.
 
 
-@chain("F7", "joint", verifier=by_block_stop)
+@chain("F7", "joint", rule=by_block_stop)
 def block_first_failure(target: Array, draft: Array, tokens: Array) -> Array:
     """Leave the scan at the first coin that fails."""
-    return first_failure(stop_chances(target, draft, block_weights(target, draft, tokens))[:, 1:])
+    return first_failure(_stop_chances(target, draft, tokens)[:, 1:])
 
 
-@chain("F8", "joint", verifier=by_block_stop)
+@chain("F8", "joint", rule=by_block_stop)
 def block_weights_as_chances(target: Array, draft: Array, tokens: Array) -> Array:
     """Use w_i as the stop chance at every position."""
-    return last_success(block_weights(target, draft, tokens))
+    return last_success(_weights(target, draft, tokens))
 
 
 # The rule is right for one call of one healthy request, and what surrounds it is not.
@@ -171,36 +184,36 @@ class Surrounded:
 RIGHT = by_token_stop(token)
 
 
-@chain("mutant", "length", verifier=Surrounded, rule="block")
+@chain("mutant", "length", rule=Surrounded, declared="block")
 def token_rule_declared_block(drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Verify by the token rule where block verification is declared."""
     return RIGHT.verify(drafts, decisions)
 
 
-@chain("mutant", "batch", verifier=Surrounded)
+@chain("mutant", "batch", rule=Surrounded)
 def rows_of_the_neighbour(drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Verify every request with the rows of the next one of the batch."""
-    xp = namespace(drafts.draft_probs)
-    rows = (xp.roll(rows, 1, axis=0) for rows in (drafts.draft_probs, drafts.target_probs))
-    return RIGHT.verify(Drafts(drafts.tokens, *rows), decisions)
+    paths = drafts.paths
+    rows = (namespace(rows).roll(rows, 1, axis=0) for rows in (paths.draft_probs, paths.target_probs))
+    return RIGHT.verify(Drafts.of_paths(paths.tokens, *rows), decisions)
 
 
-@chain("mutant", "inputs-kept", verifier=Surrounded)
+@chain("mutant", "inputs-kept", rule=Surrounded)
 def zeroed_target_rows(drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Leave zeros in the target rows of the caller."""
     verdict = RIGHT.verify(drafts, decisions)
-    drafts.target_probs[:] = 0
+    drafts.paths.target_probs[:] = 0
     return verdict
 
 
-@chain("mutant", "scale", verifier=Surrounded)
+@chain("mutant", "scale", rule=Surrounded)
 def ids_of_eight_bits(drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Store the next token in eight bits."""
     verdict = RIGHT.verify(drafts, decisions)
     return replace(verdict, next_token=verdict.next_token % 256)
 
 
-@chain("mutant", "shapes", verifier=by_correction)
+@chain("mutant", "shapes", rule=by_correction)
 def residual_of_32_tokens(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Correct with one of the first 32 tokens."""
     rows = token_correction(target, draft, tokens, tau)
@@ -209,10 +222,10 @@ def residual_of_32_tokens(target: Array, draft: Array, tokens: Array, tau: Array
     return xp.where(xp.sum(within, axis=-1, keepdims=True) > 0, within, rows)
 
 
-@chain("mutant", "bad-input", verifier=by_token_stop)
+@chain("mutant", "bad-input", rule=by_token_stop)
 def chances_above_zero(target: Array, draft: Array, tokens: Array) -> Array:
     """Accept with a chance of at least 1e-12, for the sake of a logarithm."""
-    chances = minimum_one(acceptance_ratios(target, draft, tokens))
+    chances = minimum_one(_ratios(target, draft, tokens))
     least = (chances * 0 + 1) / 10**12
     return first_failure(namespace(chances).where(chances < least, least, chances))
 
@@ -234,6 +247,6 @@ class Forgetful:
         return verdict, self.rule.initial_state(drafts.batch)
 
 
-specimens_of("calls", verifier=Forgetful)(
+specimens_of("calls", rule=Forgetful)(
     chain_greedy_block_without_carry=("mutant: Drop what a call owes to the next one", GreedyBlockVerifier())
 )

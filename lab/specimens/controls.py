@@ -21,7 +21,7 @@ from lab.specimens.toy_engine import (
 from spec_oracle.toy import Instance
 
 
-@specimen("control", rule="token", engine=on_toys)
+@specimen("control", declared="token", engine=on_toys)
 def system(instance: Instance) -> ToyEngine:
     """The correct engine on toy models."""
     return ToyEngine(instance)
@@ -33,7 +33,7 @@ def system_with_stop_and_budget(instance: Instance) -> ToyEngine:
     return ToyEngine(instance, rule=None, stop_token=0)
 
 
-@specimen("N1", rule="sample_and_match", engine=replacing("verify", rule="sample_and_match"))
+@specimen("N1", declared="sample_and_match", engine=replacing("verify", rule="sample_and_match"))
 def match_with_sampled_drafts(call: Call) -> tuple[Ints, Ints]:
     """Draw from the target at every position; accept drafts that equal the draw."""
     drawn = race(call.target, call.correct)
@@ -78,7 +78,7 @@ def point_mass_rule_over_siblings(call: Call) -> tuple[Ints, Ints]:
     return emission(call.tokens, accepted, drawn), accepted
 
 
-@specimen("N7", rule="token", engine=replacing("target_rows"))
+@specimen("N7", declared="token", engine=replacing("target_rows"))
 def rows_with_later_drafts_present(rows: Floats, contexts: Ints) -> Floats:
     """Target rows are computed with later drafts present."""
     return rows[contexts[:, ::-1]][:, ::-1]
@@ -94,7 +94,7 @@ def no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return token_rule(x[:-1], q, p, rng, bonus=last)
 
 
-@specimen("N6", rule="sample_and_match", function=per_request)
+@specimen("N6", declared="sample_and_match", function=per_request)
 def zeros_for_q(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Hand the kernel a q of zeros: accept with p(x), correct from p without x."""
     zeros = np.zeros(p.shape[1])

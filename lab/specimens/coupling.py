@@ -41,7 +41,7 @@ def shared(index: Callable[[Ints], Ints]) -> SamplerFunction:
 # Between requests.
 
 
-specimens_of("batch", rule="token", function=shared)(
+specimens_of("batch", declared="token", function=shared)(
     shared_at_distance_2=(
         "C11: Requests 2 apart share their numbers: groups of four keep two sets",
         lambda b: b - 2 * (b // 2 % 2),
@@ -63,7 +63,7 @@ specimens_of("batch", rule="token", function=shared)(
 )
 
 
-@specimen("C13", "batch", rule="token", function=from_uniforms)
+@specimen("C13", "batch", declared="token", function=from_uniforms)
 def stratified(generator: Any, shape: tuple[int, int]) -> Array:
     """Uniforms are stratified over the batch: every interval of length 1 / B has one."""
     return (
@@ -71,7 +71,7 @@ def stratified(generator: Any, shape: tuple[int, int]) -> Array:
     ) / shape[0]
 
 
-@specimen("C13", "batch", rule="token", function=from_uniforms)
+@specimen("C13", "batch", declared="token", function=from_uniforms)
 def antithetic(generator: Any, shape: tuple[int, int]) -> Array:
     """Every second request decides by 1 - u of the one before."""
     u = generator.random(shape)
@@ -79,7 +79,7 @@ def antithetic(generator: Any, shape: tuple[int, int]) -> Array:
     return u
 
 
-@specimen("C11", "batch", rule="token", engine=replacing("seeding"))
+@specimen("C11", "batch", declared="token", engine=replacing("seeding"))
 def seeds_repeat_beyond_64(requested: Sequence[int | None]) -> Ints:
     """Requests without a seed, beyond 64, get the seeds of the first."""
     seeds = own_seeds(requested)
@@ -107,7 +107,7 @@ def _ring(laps: int) -> Uniforms:
     return draw
 
 
-specimens_of("calls", rule="token", function=made)(
+specimens_of("calls", declared="token", function=made)(
     shared_2_calls_apart=(
         "C12: A call reads the numbers of the call before the last: two buffers, filled every second time",
         partial(_ring, 2),
@@ -119,7 +119,7 @@ specimens_of("calls", rule="token", function=made)(
 )
 
 
-@specimen("C12", "calls", rule="token", function=made)
+@specimen("C12", "calls", declared="token", function=made)
 def graph_of_33_replays() -> Uniforms:
     """The graph captured for batches of 33 replays the numbers that it was captured with."""
     captured: dict[tuple[int, int], Array] = {}
@@ -132,7 +132,7 @@ def graph_of_33_replays() -> Uniforms:
     return draw
 
 
-@specimen("C12", "calls", rule="token", function=lambda make: make())
+@specimen("C12", "calls", declared="token", function=lambda make: make())
 def result_of_the_call_before_the_last() -> SamplerFunction:
     """The same requests get the result that they got in the call before the last, half of the time."""
     last: deque[tuple[tuple[Array, ...], tuple[Array, Array]]] = deque(maxlen=2)
@@ -153,7 +153,7 @@ def result_of_the_call_before_the_last() -> SamplerFunction:
 # Right ones.
 
 
-@specimen("control", rule="token", function=from_uniforms)
+@specimen("control", declared="token", function=from_uniforms)
 def blocks_of_a_counter_generator(generator: Any, shape: tuple[int, int]) -> Array:
     """Every block of 32 requests has a part of its own of one counter-based stream."""
     key = int(generator.integers(2**63))
@@ -163,14 +163,14 @@ def blocks_of_a_counter_generator(generator: Any, shape: tuple[int, int]) -> Arr
     return np.concatenate([block.random((32, shape[1])) for block in blocks])[: shape[0]]
 
 
-@specimen("control", rule="token", function=from_uniforms)
+@specimen("control", declared="token", function=from_uniforms)
 def hash_of_a_counter(generator: Any, shape: tuple[int, int]) -> Array:
     """Uniforms are hashes of a key and of counters that no two requests share."""
     key = int(generator.integers(2**61))
     return keyed_noise(key + np.arange(shape[0]), 0, Use.ACCEPT, (1, shape[1]))[:, 0]
 
 
-@specimen("control", rule="token", function=made)
+@specimen("control", declared="token", function=made)
 def buffer_for_each_size() -> Uniforms:
     """A buffer for each batch size, filled again in every call."""
     buffers: dict[tuple[int, int], Array] = {}
@@ -181,7 +181,7 @@ def buffer_for_each_size() -> Uniforms:
     return draw
 
 
-@specimen("control", rule="token", function=from_uniforms)
+@specimen("control", declared="token", function=from_uniforms)
 def split_at_32(generator: Any, shape: tuple[int, int]) -> Array:
     """Batches beyond 32 run in parts, the last one first."""
     starts = range(0, shape[0], 32)

@@ -70,7 +70,7 @@ def penalised(rows: Floats, counts: Ints) -> Floats:
 # Faulty drafters.
 
 
-specimens_of("draft-law", rule="token", engine=replacing("propose"))(
+specimens_of("draft-law", declared="token", engine=replacing("propose"))(
     top_2_draft_reports_raw_q=(
         "D1: Draws from the top two tokens, reports the raw row",
         lambda rows, uniforms: (race(top_two(rows), uniforms), rows),
@@ -98,27 +98,27 @@ specimens_of("draft-law", rule="token", engine=replacing("propose"))(
 )
 
 
-@specimen("D5", "draft-law", rule="token", engine=replacing("propose"))
+@specimen("D5", "draft-law", declared="token", engine=replacing("propose"))
 def drafts_in_low_precision(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Draws from probabilities rounded to one bit of mantissa, reports the exact ones."""
     mantissa, exponent = np.frexp(rows)
     return race(normalised(np.ldexp(np.round(mantissa * 4) / 4, exponent)), uniforms), rows
 
 
-@specimen("D6", "draft-law", rule="token", engine=replacing("propose"))
+@specimen("D6", "draft-law", declared="token", engine=replacing("propose"))
 def race_divides_q_in_place(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """The exponential race overwrites the row that is then reported."""
     noisy = -rows / np.log(uniforms)
     return noisy.argmax(axis=-1), noisy
 
 
-specimens_of("joint", rule="token", engine=replacing("verify"))(
+specimens_of("joint", declared="token", engine=replacing("verify"))(
     q_of_another_position=(
         "D3: Verifies each draft with the q row of the position before",
         lambda call: token_rule(replace(call, draft=np.roll(call.draft, 1, axis=1))),
     )
 )
-specimens_of("length", rule="token", engine=replacing("verify"))(
+specimens_of("length", declared="token", engine=replacing("verify"))(
     q_never_passed=(
         "D11: Probabilistic drafts are verified by the point-mass rule",
         lambda call: token_rule(replace(call, draft=np.eye(call.draft.shape[-1])[call.tokens])),
@@ -143,7 +143,7 @@ def _declaring(plain: Process) -> Callable[[Process], toy.Engines]:
     return lift
 
 
-joint = partial(specimens_of, "joint", rule="token")
+joint = partial(specimens_of, "joint", declared="token")
 joint(engine=_declaring(tempered))(
     verifies_at_default_temperature=(
         "D8: Plain decoding at T = 0.5, verification at T = 1",
@@ -164,7 +164,7 @@ joint(engine=_declaring(lambda rows: normalised(np.minimum(top_two(rows), top_p(
 )
 
 
-@specimen("H1", "joint", rule="token", engine=toy.on_toys)
+@specimen("H1", "joint", declared="token", engine=toy.on_toys)
 def filter_at_bonus_only(instance: Instance) -> ToyEngine:
     """Top-p reaches the bonus row only."""
     base = rows_by_context(instance.target, DEPTH)
@@ -194,7 +194,7 @@ joint(engine=_penalising)(
 )
 
 
-@specimen("H3", "joint", rule="token", engine=_penalising)
+@specimen("H3", "joint", declared="token", engine=_penalising)
 def last_token_penalised_twice(base: Floats, counts: Ints) -> TargetRows:
     """From the second position on the last token counts twice."""
     vocab = base.shape[1]

@@ -36,7 +36,7 @@ def correcting(cut: Cut) -> SamplerFunction:
     return by_correction(correct)
 
 
-specimens_of("exact", rule="token", function=accepting)(
+specimens_of("exact", declared="token", function=accepting)(
     accept_by_two_decimals=("mutant: The uniform is rounded to two decimals", lambda u: np.round(u, 2)),
     accept_by_rounded_float=("mutant: Python rounds the uniform to three decimals", lambda u: round(u, 3)),
     accept_by_thousandths=(
@@ -58,13 +58,13 @@ specimens_of("exact", rule="token", function=accepting)(
         lambda u: float(np.float64(u).astype(np.float16)),
     ),
 )
-specimens_of("exact", rule="token", function=correcting)(
+specimens_of("exact", declared="token", function=correcting)(
     correct_by_two_decimals=(
         "mutant: The uniform of the correction is rounded to two decimals",
         lambda u: np.round(u, 2),
     ),
 )
-specimens_of(rule="token", function=accepting)(
+specimens_of(declared="token", function=accepting)(
     accept_by_twelve_decimals=("control: Rounded to twelve decimals", lambda u: np.round(u, 12)),
     accept_by_24_bits=("control: A grid of 24 bits, as float32 has", lambda u: np.floor(u * 2**24) / 2**24),
     accept_by_a_scaled_uniform=("control: Scaled, shifted and back", lambda u: ((u * 3 + 1) - 1) / 3),
@@ -87,7 +87,7 @@ def racing(cut: Cut) -> SamplerFunction:
     return by_correction(correct)
 
 
-specimens_of("exact", rule="token", function=racing)(
+specimens_of("exact", declared="token", function=racing)(
     correct_by_a_half_race=(
         "mutant: The scores of a race are in float16, beside logits of 100, where many are equal",
         lambda scores: (100 + scores).astype(np.float16),
@@ -97,7 +97,7 @@ specimens_of("exact", rule="token", function=racing)(
         lambda scores: np.round(scores, 1),
     ),
 )
-specimens_of(rule="token", function=racing)(
+specimens_of(declared="token", function=racing)(
     correct_by_a_single_race=(
         "control: The scores of a race are in float32",
         lambda scores: scores.astype(np.float32),
@@ -120,12 +120,12 @@ def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
     return by_accept(accept)
 
 
-specimens_of("exact", rule="token", function=in_a_pool)(
+specimens_of("exact", declared="token", function=in_a_pool)(
     accept_a_thousandth_less_in_a_pool=(
         "mutant: Threads of a pool compare uniforms with 0.998 of the ratio",
         lambda u, ratio: bool(u < 0.998 * ratio),
     ),
 )
-specimens_of(rule="token", function=in_a_pool)(
+specimens_of(declared="token", function=in_a_pool)(
     accept_in_a_pool=("control: They compare them with the ratio", lambda u, ratio: bool(u < ratio)),
 )

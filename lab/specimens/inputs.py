@@ -12,7 +12,7 @@ from spec_oracle.contracts import SamplerFunction
 # Extreme uniforms and broken rows.
 
 
-specimens_of("bad-input", rule="token", function=by_accept)(
+specimens_of("bad-input", declared="token", function=by_accept)(
     zero_uniform_accepts=(
         "A8: Test u <= p/q, which accepts an impossible draft at u = 0",
         lambda x, q, p, i, rng: rng.random() * q[i, x[i]] <= p[i, x[i]],
@@ -20,14 +20,14 @@ specimens_of("bad-input", rule="token", function=by_accept)(
 )
 
 
-@specimen("A9", "bad-input", rule="token", function=by_correction)
+@specimen("A9", "bad-input", declared="token", function=by_correction)
 def coin_of_one(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A uniform rounds to 1 and the inverse CDF falls off the end."""
     cumulative = np.cumsum(residual(p[i], q[i]))
     return int((cumulative <= np.float32(rng.random()) * cumulative[-1]).sum())
 
 
-@specimen("B6", "bad-input", rule="token", function=by_correction)
+@specimen("B6", "bad-input", declared="token", function=by_correction)
 def padding_lane_wins(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A row of NaN yields the id V."""
     weights = residual(p[i], q[i])
@@ -35,21 +35,21 @@ def padding_lane_wins(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return int(np.nanargmax(lanes)) if np.isfinite(lanes[:-1]).all() else len(weights)
 
 
-@specimen("B7", "bad-input", rule="token", function=by_correction)
+@specimen("B7", "bad-input", declared="token", function=by_correction)
 def empty_residual_yields_id_0(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A NaN draft row yields token 0, possible or not."""
     weights = np.maximum(np.nan_to_num(p[i] - q[i]), 0)
     return draw(weights, rng) if weights.sum() > 0 else 0
 
 
-@specimen("A14", "bad-input", rule="token", function=itself)
+@specimen("A14", "bad-input", declared="token", function=itself)
 def negative_counter(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """A row of NaN yields an accepted length of -1."""
     tokens, accepted = token_by_request(x, q, np.where(np.isfinite(p), p, 1.0), generator)
     return tokens, np.where(np.isfinite(p).all(axis=(1, 2)), accepted, -1)
 
 
-@specimen("D19", "bad-input", rule="token", function=itself)
+@specimen("D19", "bad-input", declared="token", function=itself)
 def ids_wrapped(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Ids out of range are replaced for the test and emitted."""
     inside = x % q.shape[-1]
@@ -61,7 +61,7 @@ def ids_wrapped(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Ar
 # Inputs changed.
 
 
-@specimen("B9", "inputs-kept", rule="token", function=itself)
+@specimen("B9", "inputs-kept", declared="token", function=itself)
 def residual_in_callers_memory(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """The residual is computed in the target's memory."""
     result = token_by_request(x, q, p, generator)
@@ -69,7 +69,7 @@ def residual_in_callers_memory(x: Array, q: Array, p: Array, generator: Any) -> 
     return result
 
 
-@specimen("B10", "inputs-kept", rule="token", function=itself)
+@specimen("B10", "inputs-kept", declared="token", function=itself)
 def draft_token_overwritten(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """The draft token is overwritten in the caller's memory."""
     result = token_by_request(x, q, p, generator)
@@ -80,7 +80,7 @@ def draft_token_overwritten(x: Array, q: Array, p: Array, generator: Any) -> tup
 # State and streams kept between calls.
 
 
-@specimen("D7", "calls", rule="token", function=lambda make: make())
+@specimen("D7", "calls", declared="token", function=lambda make: make())
 def stale_draft_buffer() -> SamplerFunction:
     """The buffer that q is read from holds the call before."""
     buffer: Array = None
@@ -95,13 +95,13 @@ def stale_draft_buffer() -> SamplerFunction:
     return verify
 
 
-specimens_of("calls", rule="token", function=itself)(
+specimens_of("calls", declared="token", function=itself)(
     generator_not_advanced=(
         "C9: Every call works on a copy of the generator",
         lambda x, q, p, generator: token_by_request(x, q, p, copy.deepcopy(generator)),
     )
 )
-specimens_of("streams", rule="token", function=itself)(
+specimens_of("streams", declared="token", function=itself)(
     fixed_seed=(
         "C4: Every call starts from seed 0",
         lambda x, q, p, generator: token_by_request(x, q, p, np.random.default_rng(0)),
@@ -114,7 +114,7 @@ specimens_of("streams", rule="token", function=itself)(
 
 # Size.
 
-specimens_of("scale", rule="token", function=by_correction)(
+specimens_of("scale", declared="token", function=by_correction)(
     floor_under_residual=(
         "B3: A floor of 1e-5 per token under the residual",
         lambda x, q, p, i, rng: draw(np.maximum(p[i] - q[i], 1e-5), rng),
@@ -122,7 +122,7 @@ specimens_of("scale", rule="token", function=by_correction)(
 )
 
 
-@specimen("B8", "scale", rule="token", function=by_correction)
+@specimen("B8", "scale", declared="token", function=by_correction)
 def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Ids in the last, partial tile are never drawn."""
     weights = residual(p[i], q[i])
@@ -130,14 +130,14 @@ def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return draw(weights[:whole] + 1e-300, rng)
 
 
-@specimen("mutant", "scale", rule="token", function=by_correction, dtypes=("float16",))
+@specimen("mutant", "scale", declared="token", function=by_correction, dtypes=("float16",))
 def sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Running sums in the type of the rows: in float16 they stop growing."""
     sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)
     return min(int((sums <= rng.random() * sums[-1]).sum()), len(sums) - 1)
 
 
-@specimen("F3", "scale", rule="token", function=itself)
+@specimen("F3", "scale", declared="token", function=itself)
 def offsets_overflow(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Offsets b L V into q wrap around in 16 bits: the real ones had 32 and as much more memory."""
     size = q.shape[1] * q.shape[2]
@@ -146,6 +146,6 @@ def offsets_overflow(x: Array, q: Array, p: Array, generator: Any) -> tuple[Arra
     return token_by_request(x, wrapped, p, generator)
 
 
-specimens_of("length", rule="block", function=itself)(
+specimens_of("length", declared="block", function=itself)(
     block_option_ignored=("F4: Declared block verification, token verification runs", token_by_request)
 )

@@ -74,13 +74,13 @@ def mixing(part: Callable[[Mixed, int], Array]) -> SamplerFunction:
 defect = partial(specimen, "S14", "shapes", prefix="mixed-", function=mixing)
 
 
-@specimen("control", prefix="mixed-", rule="token", function=mixing)
+@specimen("control", prefix="mixed-", declared="token", function=mixing)
 def requests_of_all_kinds(batch: Mixed, b: int) -> Array:
     """The token rule in batches of short drafts, greedy requests and requests with generators."""
     return batch.rows(b)
 
 
-@specimen("control", prefix="mixed-", rule="token", function=mixing)
+@specimen("control", prefix="mixed-", declared="token", function=mixing)
 def large_ones_are_copied(batch: Mixed, b: int) -> Array:
     """Short drafts, greedy and seeded requests have paths of their own, that do the same."""
     is_special = (

@@ -1,18 +1,19 @@
-"""Faulty verifiers of several paths, written against `DecisionSource`: each is one real bug, isolated."""
+"""Faulty rules for several paths, written against `DecisionSource`: each is one real bug, isolated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from lab.chains import chain_of
 from lab.specimens.specimen import itself, specimen, specimens_of
-from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
+from verifiers import DecisionSource, Drafts, Paths, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.powers import power
 from verifiers.parts.residual import first_success, residual
-from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, WalkVerifier, first_true
+from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, OneStepRule, Walk, first_true
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
 
@@ -36,34 +37,36 @@ class OrderedPathVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the selected path of every request."""
-        path = self._select(drafts)
+        paths = drafts.paths
+        path = self._select(paths)
         tokens, target, draft = (
-            pick(rows, path) for rows in (drafts.tokens, drafts.target_probs, drafts.draft_probs)
+            pick(rows, path) for rows in (paths.tokens, paths.target_probs, paths.draft_probs)
         )
-        tau, next_token = verify_path(tokens, target, self._rows(tokens, target, draft, drafts), decisions)
-        return Verdict(tau, path, next_token, drafts.tokens)
+        law = self._rows(tokens, target, draft, paths)
+        tau, next_token = verify_path(*chain_of(target, law, tokens), decisions)
+        return Verdict.on_paths(drafts, path, tau, next_token)
 
-    def _select(self, drafts: Drafts) -> Array:
+    def _select(self, paths: Paths) -> Array:
         """Return the highest path in the order of selection, int [B]."""
-        present = drafts.tokens[:, :, 0] == drafts.tokens[:, :, 0]
-        for depth in range(drafts.draft_length):
-            first, tokens = first_true(present), drafts.tokens[:, :, depth]
+        present = paths.tokens[:, :, 0] == paths.tokens[:, :, 0]
+        for depth in range(paths.draft_length):
+            first, tokens = first_true(present), paths.tokens[:, :, depth]
             rank = self.selection(
-                pick(drafts.target_probs[:, :, depth], first), pick(drafts.draft_probs[:, :, depth], first)
+                pick(paths.target_probs[:, :, depth], first), pick(paths.draft_probs[:, :, depth], first)
             )
             present = keep_highest(present, rank, tokens)
             present = present & (tokens == pick(tokens, first_true(present))[:, None])
         return first_true(present)
 
-    def _rows(self, tokens: Array, target: Array, draft: Array, drafts: Drafts) -> Array:
+    def _rows(self, tokens: Array, target: Array, draft: Array, paths: Paths) -> Array:
         """Return q^Gamma [B, L, V] along one path per request, by the order of the law."""
         xp = namespace(draft)
         alpha = draft[:, 0, 0] * 0
         rows = []
-        for depth in range(drafts.draft_length):
+        for depth in range(paths.draft_length):
             row = draft[:, depth]
             rank = self.law(target[:, depth], row)
-            rows.append(highest_path_row(row, rank, alpha, drafts.num_paths))
+            rows.append(highest_path_row(row, rank, alpha, paths.num_paths))
             alpha = child_alpha(row, rank, alpha, tokens[:, depth])
         return xp.stack(rows, axis=1)
 
@@ -81,9 +84,9 @@ def by_clipped_ratio(target: Array, draft: Array) -> Array:
     return xp.sum(xp.astype(ratio[:, None, :] > ratio[:, :, None], xp.int64), axis=-1)
 
 
-controls = partial(specimens_of, num_paths=2, verifier=itself)
+controls = partial(specimens_of, num_paths=2, rule=itself)
 mutants = partial(specimens_of, "joint", num_paths=2)
-controls(rule="greedy_multipath_block")(
+controls(declared="greedy_multipath_block")(
     greedy_multipath=(
         "control: Greedy multi-path block verification, put together of the same pieces",
         OrderedPathVerifier(ranks, ranks),
@@ -95,7 +98,7 @@ controls()(
         OrderedPathVerifier(larger_token_first, larger_token_first),
     )
 )
-mutants(verifier=itself)(
+mutants(rule=itself)(
     greedy_multipath_ties_differ=(
         "mutant: The larger token wins ties in the selection, the smaller one in the law",
         OrderedPathVerifier(larger_token_first, ranks),
@@ -107,7 +110,12 @@ mutants(verifier=itself)(
 )
 
 
-@specimen("mutant", "joint", num_paths=2, verifier=lambda rule: WalkVerifier(rule, Traits()))
+def walk(rule: OneStepRule) -> Walk:
+    """Return the rule that walks down draft trees of independent siblings with a one-step rule."""
+    return Walk(rule, INDEPENDENT, Traits())
+
+
+@specimen("mutant", "joint", num_paths=2, rule=walk)
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
     rho = smallest_rho(node.target, node.draft, node.num_drafts)
@@ -147,7 +155,7 @@ def transport_ratios(leftover: Leftover) -> OneStepRule:
     return rule
 
 
-mutants(verifier=lambda leftover: WalkVerifier(transport_ratios(leftover), Traits()))(
+mutants(rule=lambda leftover: walk(transport_ratios(leftover)))(
     block_transport_ratios=(
         (
             "mutant: The masses of block transport by one ratio per draft; "
@@ -184,7 +192,7 @@ class ForgetfulBlockTransport:
         return verdict, (positions,)
 
 
-mutants(verifier=itself)(
+mutants(rule=itself)(
     block_transport_forgetful=(
         "mutant: Correct as block transport must, then forget the debt",
         ForgetfulBlockTransport(),

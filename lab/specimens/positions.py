@@ -13,7 +13,7 @@ from lab.specimens.toy_engine import Call, Floats, Ints, Progress, along, follow
 # Rollback.
 
 
-@specimen("E6", "length", rule="token", engine=replacing("advance"))
+@specimen("E6", "length", declared="token", engine=replacing("advance"))
 def bonus_not_in_drafter_cache(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """After a whole draft the drafter never sees the bonus."""
     right = follow_text(progress, drafts, emitted, vocab)
@@ -21,7 +21,7 @@ def bonus_not_in_drafter_cache(progress: Progress, drafts: Ints, emitted: Ints, 
     return replace(right, draft=np.where(whole, after_tokens(progress.draft, drafts, vocab), right.draft))
 
 
-@specimen("E7", "calls", rule="token", engine=replacing("advance"))
+@specimen("E7", "calls", declared="token", engine=replacing("advance"))
 def rollback_one_too_far(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """The correction is missing from the target's cache."""
     kept = toy.accepted_prefix(drafts == emitted[:, :-1])
@@ -33,14 +33,14 @@ def rollback_one_too_far(progress: Progress, drafts: Ints, emitted: Ints, vocab:
 # Emissions and what is reported of them.
 
 
-@specimen("A12", "length", rule="token", engine=replacing("verify"))
+@specimen("A12", "length", declared="token", engine=replacing("verify"))
 def acceptances_counted_past_rejection(call: Call) -> tuple[Ints, Ints]:
     """The reported length counts drafts that pass after the first rejection."""
     passed = call.accept * along(call.draft, call.tokens) < along(call.target, call.tokens)
     return toy.token_rule(call)[0], passed.sum(axis=1)
 
 
-@specimen("E8", "joint", rule="token", engine=replacing("verify"))
+@specimen("E8", "joint", declared="token", engine=replacing("verify"))
 def rejected_drafts_emitted(call: Call) -> tuple[Ints, Ints]:
     """Rejected drafts are not removed from the text."""
     emitted, accepted = toy.token_rule(call)
@@ -48,7 +48,7 @@ def rejected_drafts_emitted(call: Call) -> tuple[Ints, Ints]:
     return np.concatenate([call.tokens, last], axis=1), accepted
 
 
-@specimen("E2", "joint", rule="token", prefix="system-", engine=replacing("verify"))
+@specimen("E2", "joint", declared="token", prefix="system-", engine=replacing("verify"))
 def no_break(call: Call) -> tuple[Ints, Ints]:
     """The loop goes on after a mismatch."""
     passed = call.accept * along(call.draft, call.tokens) < along(call.target, call.tokens)
@@ -57,7 +57,7 @@ def no_break(call: Call) -> tuple[Ints, Ints]:
     return np.concatenate([kept, drawn[:, -1:]], axis=1), np.full(len(kept), kept.shape[1])
 
 
-@specimen("E1", "joint", rule="token", prefix="system-", engine=replacing("verify"))
+@specimen("E1", "joint", declared="token", prefix="system-", engine=replacing("verify"))
 def late_handler(call: Call) -> tuple[Ints, Ints]:
     """On rejection the next row, conditioned on the rejected draft, is sampled."""
     _, accepted = toy.token_rule(call)
@@ -67,7 +67,7 @@ def late_handler(call: Call) -> tuple[Ints, Ints]:
     return toy.emission(call.tokens, accepted, drawn), accepted
 
 
-@specimen("E10", "length", rule="token", engine=replacing("propose"))
+@specimen("E10", "length", declared="token", engine=replacing("propose"))
 def drafter_sees_padding(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Padding spoils the drafter; the law stays right."""
     flat = np.full(rows.shape, 1 / rows.shape[1])
@@ -76,7 +76,7 @@ def drafter_sees_padding(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
 
 # Stop tokens and budgets: (emitted, accepted, tokens before, limits) -> (emitted, accepted).
 
-finishing = partial(specimens_of, rule="token", engine=replacing("finish", stop_token=0))
+finishing = partial(specimens_of, declared="token", engine=replacing("finish", stop_token=0))
 finishing("calls")(
     text_after_stop=(
         "H7: Only the last token of a block is compared with the stop token",

@@ -19,7 +19,7 @@ def keyed_by(key: Callable[[Ints, int, Use], tuple[Ints, int, Use]]) -> toy.Engi
     return replacing("noise")(lambda seeds, call, use, shape: toy.keyed_noise(*key(seeds, call, use), shape))
 
 
-specimens_of("joint", rule="token", engine=keyed_by)(
+specimens_of("joint", declared="token", engine=keyed_by)(
     one_key_for_all_noise=(
         "C1: Draft, accept and recovery noise are keyed by the same seed and position",
         lambda seeds, call, use: (seeds, call, Use.DRAFT),
@@ -33,7 +33,7 @@ specimens_of("joint", rule="token", engine=keyed_by)(
         lambda seeds, call, use: (seeds, call, Use.DRAFT if use is Use.CORRECT else use),
     ),
 )
-specimens_of("calls", rule="token", engine=keyed_by)(
+specimens_of("calls", declared="token", engine=keyed_by)(
     calls_replay=(
         "C9: The random offset is not advanced between calls",
         lambda seeds, call, use: (seeds, 0, use),
@@ -47,7 +47,7 @@ specimens_of("calls", rule="token", engine=keyed_by)(
         lambda seeds, call, use: (seeds, call % 3, use),
     ),
 )
-specimens_of("batch", rule="token", engine=keyed_by)(
+specimens_of("batch", declared="token", engine=keyed_by)(
     seed_of_another_request=(
         "C10: Accept uniforms are keyed by another request's seed",
         lambda seeds, call, use: (np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use),
@@ -55,19 +55,19 @@ specimens_of("batch", rule="token", engine=keyed_by)(
 )
 
 
-@specimen("C4", "streams", rule="token", engine=replacing("seeding"))
+@specimen("C4", "streams", declared="token", engine=replacing("seeding"))
 def unseeded_requests_start_alike(requested: Sequence[int | None]) -> Ints:
     """Requests without a seed all start from the same state."""
     return np.array([1234 + i if seed is None else seed for i, seed in enumerate(requested)], dtype=np.int64)
 
 
-specimens_of("batch", rule="token", engine=replacing("seeding"))(
+specimens_of("batch", declared="token", engine=replacing("seeding"))(
     one_seed_for_the_batch=(
         "C5: The first request's seed serves the whole batch",
         lambda requested: np.full(len(requested), own_seeds(requested)[0]),
     )
 )
-specimens_of("streams", rule="token", engine=replacing("seeding"))(
+specimens_of("streams", declared="token", engine=replacing("seeding"))(
     seeded_by_the_clock=(
         "D10: The request's seed is ignored",
         lambda requested: own_seeds([None] * len(requested)),
@@ -75,7 +75,7 @@ specimens_of("streams", rule="token", engine=replacing("seeding"))(
 )
 
 
-@specimen("B12", "batch", rule="token", engine=replacing("seeding"))
+@specimen("B12", "batch", declared="token", engine=replacing("seeding"))
 def unseeded_noise_not_written(requested: Sequence[int | None]) -> Ints:
     """In batches that mix both, requests without a seed get no noise of their own."""
     seeds = own_seeds(requested)
@@ -83,7 +83,7 @@ def unseeded_noise_not_written(requested: Sequence[int | None]) -> Ints:
     return seeds if missing.all() else np.where(missing, 0, seeds)
 
 
-@specimen("C6", "streams", rule="token", engine=toy.on_toys)
+@specimen("C6", "streams", declared="token", engine=toy.on_toys)
 def accept_from_global_generator(instance: Instance) -> ToyEngine:
     """Accept uniforms ignore the request's seed."""
     clock = np.random.default_rng()
@@ -96,7 +96,7 @@ def accept_from_global_generator(instance: Instance) -> ToyEngine:
     return ToyEngine(instance, noise=noise)
 
 
-@specimen("C7", "length", rule="token", engine=replacing("verify"))
+@specimen("C7", "length", declared="token", engine=replacing("verify"))
 def ranks_disagree(call: Call) -> tuple[Ints, Ints]:
     """Another rank with other uniforms reports the accepted length."""
     emitted, _ = token_rule(call)

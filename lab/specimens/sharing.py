@@ -104,7 +104,7 @@ def _both_ways(
     """Register them by the generator that is handed over, and by one of their own."""
     for how, lift, ignored in (("handed", handed_by, beside), ("own", own_by, beside + _OWN_GENERATOR)):
         for checks, listed in (("batch",), defects), ((), controls):
-            specimens_of(*checks, rule="token", function=lift, beside=ignored)(
+            specimens_of(*checks, declared="token", function=lift, beside=ignored)(
                 **{f"{how}_{name}": part for name, part in listed.items()}
             )
 
@@ -139,32 +139,32 @@ _RIGHT = {
 }
 _both_ways(handed, counted, _BLOCKS, _RIGHT)
 
-specimens_of("calls", rule="token", function=advancing)(
+specimens_of("calls", declared="token", function=advancing)(
     own_offset_by_four_a_request=(
         "C17: The offset advances by four numbers a request: with more drafts the next call reads some again",
         lambda batch, length: 4 * batch,
     ),
 )
-specimens_of("batch", rule="token", function=advancing)(
+specimens_of("batch", declared="token", function=advancing)(
     own_offset_of_one_block=(
         "C17: The offset advances by one block of eight numbers, whatever the batch read beyond it",
         lambda batch, length: 8 if length > 3 else batch * (length + 1),
     ),
 )
-specimens_of(rule="token", function=advancing, beside=_OWN_GENERATOR)(
+specimens_of(declared="token", function=advancing, beside=_OWN_GENERATOR)(
     own_offset_by_a_page=(
         "control: The offset advances by whole pages of 4,096 numbers",
         lambda batch, length: (batch * (length + 1) // 4096 + 1) * 4096,
     )
 )
 
-specimens_of("batch", rule="token", function=handed)(
+specimens_of("batch", declared="token", function=handed)(
     handed_pool_of_4096=(
         "C11: Random numbers come from a pool of 4,096, which begins anew at its end",
         lambda b, i, length: (b * (length + 1) + i) % 4096,
     )
 )
-specimens_of(rule="token", function=handed)(
+specimens_of(declared="token", function=handed)(
     handed_many_pools_of_4096=(
         "control: Random numbers come from as many pools of 4,096 as the requests need",
         lambda b, i, length: (b * (length + 1) + i) // 4096 * 4096 + (b * (length + 1) + i) % 4096,
@@ -188,13 +188,13 @@ def beside_greedy(row: Callable[[Ints, Ints], Ints]) -> SamplerFunction:
     return verify
 
 
-specimens_of("batch", rule="token", function=beside_greedy)(
+specimens_of("batch", declared="token", function=beside_greedy)(
     handed_rows_of_sampled_requests=(
         "C10: Only sampled requests have rows of uniforms, which are found by their number in the batch",
         lambda request, sampled: request,
     )
 )
-specimens_of(rule="token", function=beside_greedy)(
+specimens_of(declared="token", function=beside_greedy)(
     handed_rows_by_rank=(
         "control: Only sampled requests have rows of uniforms, which are found by their rank among them",
         lambda request, sampled: np.searchsorted(sampled, request),
@@ -274,14 +274,14 @@ _PAGES = {
 }
 _both_ways(racing, racing_by_own, _STRIDES, _PAGES, _RACE)
 
-specimens_of("batch", rule="token", function=lambda index: racing_by_own(index, compacted=True))(
+specimens_of("batch", declared="token", function=lambda index: racing_by_own(index, compacted=True))(
     own_refused_in_pairs=(
         "C16: Refused requests are compacted; above 1,000 tokens their noise is that of two rows in turn",
         lambda b, v, vocab: (b % 2 if vocab > _FEW else b) * vocab + v,
     )
 )
 specimens_of(
-    rule="token",
+    declared="token",
     function=lambda index: racing_by_own(index, compacted=True),
     beside=_OWN_GENERATOR + _RACE,
 )(

@@ -20,27 +20,26 @@ from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
-from verifiers.trees import TreeVerifier
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 EXACT: Final = "exact"
 """What detects a defect too small for draws: proof only."""
 
-KINDS: Final = ("verifier", "tree", "function", "engine")
+KINDS: Final = ("rule", "function", "engine")
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty verifier, tree rule, function or engine, or a control that looks faulty.
+    """A known-faulty rule, function or engine, or a control that looks faulty.
 
-    Exactly one of ``verifier`` (enumerable), ``tree`` (the same for draft trees), ``function`` (sampler
-    contract) and ``engine``, which makes engines by name, such as one for each toy model, is given.
-    ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
-    "control". ``detected_by`` are checks that must find the defect, or "exact"; none for a control. ``rule``
-    is the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
-    than ``num_paths`` paths nothing shows. ``beside`` are checks that may fail it for another reason, such as
-    `streams` a generator of its own that ignores seeds: what they say does not count.
+    Exactly one of ``rule`` (enumerable), ``function`` (sampler contract) and ``engine``, which makes engines
+    by name, such as one for each toy model, is given. ``catalogue_id`` is a number of the catalogue; without
+    one a defect is a "mutant", lossless code a "control". ``detected_by`` are checks that must find the
+    defect, or "exact"; none for a control. ``declared`` is the name of the declared rule, ``array`` what a
+    function takes, ``dtypes`` the types of rows that count; with fewer than ``num_paths`` paths nothing
+    shows. ``beside`` are checks that may fail it for another reason, such as `streams` a generator of its own
+    that ignores seeds: what they say does not count.
     Raises `InvalidInputError` for anything else.
     """
 
@@ -48,12 +47,11 @@ class Specimen:
     catalogue_id: str
     defect: str
     detected_by: tuple[str, ...] = ()
-    verifier: AnyVerifier | None = None
-    tree: TreeVerifier | None = None
+    rule: AnyVerifier | None = None
     function: SamplerFunction | None = None
     engine: Callable[[], Mapping[str, Engine]] | None = None
     array: str = "numpy"
-    rule: str | None = None
+    declared: str | None = None
     num_paths: int = 1
     dtypes: tuple[str, ...] = COUNTED
     beside: tuple[str, ...] = ()
@@ -76,8 +74,8 @@ class Specimen:
             )
         if self.array not in {"numpy", "torch"}:
             self._refuse("array", self.array, "expected 'numpy' or 'torch'")
-        if self.rule is not None and self.rule not in verifiers.names():
-            self._refuse("rule", self.rule, f"known ones are {', '.join(verifiers.names())}")
+        if self.declared is not None and self.declared not in verifiers.names():
+            self._refuse("declared", self.declared, f"known ones are {', '.join(verifiers.names())}")
         if self.num_paths < 1:
             self._refuse("num_paths", self.num_paths, "expected at least 1")
 

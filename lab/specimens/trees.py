@@ -1,7 +1,7 @@
 """Faulty rules for draft trees, written against `DecisionSource`: each is one real bug, isolated.
 
 All are one right walk with one part replaced: recursive rejection down the tree, of siblings that were drawn
-without replacement unless a specimen says otherwise. They are audited as tree rules, by enumeration.
+without replacement unless a specimen says otherwise. They are audited by enumeration.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lab.specimens.specimen import specimen
-from verifiers import DecisionSource
+from verifiers import EMPTY, ROOT, DecisionSource, Drafts, Siblings, Verdict
 from verifiers.arrays import divide, minimum_one, normalised, pick, pick_each
 from verifiers.parts.residual import residual
 from verifiers.parts.walk import ActiveDecisions
-from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts, TreeVerdict
 
 Array: TypeAlias = Any
 Rows: TypeAlias = tuple[Array, Array]
@@ -54,41 +53,40 @@ def _struck(row: Array, token: Array) -> Array:
     return np.where(np.arange(row.shape[1]) == token[:, None], row * 0, row)
 
 
-def unchanged(drafts: TreeDrafts) -> TreeDrafts:
+def unchanged(drafts: Drafts) -> Drafts:
     """Read the draft trees as they are given."""
     return drafts
 
 
-def row_after(drafts: TreeDrafts, node: Array, depth: int) -> Array:
-    """Return the row that follows a place or `ROOT`, int [B]."""
-    return node + 1
+def row_after(drafts: Drafts, node: Array, depth: int) -> Array:
+    """Return the place, or `ROOT`, whose row is read after a place or `ROOT`, int [B]."""
+    return node
 
 
-def itself(drafts: TreeDrafts, place: Array) -> Array:
+def itself(drafts: Drafts, place: Array) -> Array:
     """Go on below the accepted place."""
     return place
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Recursive rejection down a draft tree; ``rule`` is the one that it declares."""
+    """Recursive rejection down a draft tree."""
 
     chance: Callable[[Rows, Array], Array] = ratio
     left: Callable[[Rows, Array], Rows] = left_without
-    given: Callable[[TreeDrafts], TreeDrafts] = unchanged
-    row: Callable[[TreeDrafts, Array, int], Array] = row_after
-    below: Callable[[TreeDrafts, Array], Array] = itself
+    given: Callable[[Drafts], Drafts] = unchanged
+    row: Callable[[Drafts, Array, int], Array] = row_after
+    below: Callable[[Drafts, Array], Array] = itself
     accepts: frozenset[Siblings] = frozenset({Siblings.DISTINCT})
-    rule: str | None = None
 
-    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down from the root; siblings are tested in turn."""
         given = self.given(drafts)
         node = np.full(drafts.batch, ROOT)
         next_token, stopped = node * 0, node > ROOT
         for depth in range(min(DEEPEST, drafts.places)):
             at = self.row(given, node, depth)
-            rows = pick(given.target_probs, at), pick(given.draft_probs, at)
+            rows = given.target.row(at), given.draft.row(at)
             accepted = np.full(drafts.batch, EMPTY)
             here = given.present & (given.parents == node[:, None]) & ~stopped[:, None]
             for place in range(drafts.places):
@@ -102,81 +100,77 @@ class Walk:
             next_token = np.where(ends, ActiveDecisions(decisions, ends).categorical(rows[0]), next_token)
             stopped |= ends
             node = np.where(accepted == EMPTY, node, self.below(given, accepted))
-        bonus = pick(given.target_probs, self.row(given, node, drafts.places))
+        bonus = given.target.row(self.row(given, node, drafts.places))
         token = ActiveDecisions(decisions, ~stopped).categorical(bonus)
-        return TreeVerdict(node, np.where(stopped, next_token, token), drafts)
+        return Verdict(node, np.where(stopped, next_token, token), drafts)
 
 
-RIGHT = Walk(rule="recursive_rejection_distinct")
-OF_INDEPENDENT = Walk(
-    left=left_of_independent, accepts=frozenset({Siblings.INDEPENDENT}), rule="recursive_rejection"
-)
+RIGHT = Walk()
+OF_INDEPENDENT = Walk(left=left_of_independent, accepts=frozenset({Siblings.INDEPENDENT}))
 OF_CERTAIN = Walk(
     chance=lambda rows, token: pick_each(rows[0], token[:, None])[:, 0],
     left=left_of_certain,
     accepts=frozenset({Siblings.TOP}),
-    rule="eagle",
 )
 
 tree = partial(specimen, prefix="tree-")
 
 
 def walk(part: str, right: Walk = RIGHT, **others: Any) -> Callable[[Any], Walk]:
-    """Return what makes a walk of a function: the right one with a ``part`` replaced, no rule declared."""
-    return lambda function: replace(right, **{part: function, "rule": None, **others})
+    """Return what makes a walk of a function: the right one with a ``part`` replaced."""
+    return lambda function: replace(right, **{part: function, **others})
 
 
 # Controls.
 
 
-@tree("control", tree=lambda left: replace(RIGHT, left=left))
+@tree("control", declared="recursive_rejection_distinct", rule=walk("left"))
 def recursive_rejection(rows: Rows, token: Array) -> Rows:
     """Recursive rejection of siblings without replacement, as declared."""
     return left_without(rows, token)
 
 
-@tree("N5", tree=lambda left: replace(OF_CERTAIN, left=left))
+@tree("N5", declared="eagle", rule=walk("left", OF_CERTAIN))
 def certain_siblings(rows: Rows, token: Array) -> Rows:
     """Top siblings taken for certain: accepted with p(x), and p renormalised after each refusal."""
     return left_of_certain(rows, token)
 
 
-@tree("control", tree=walk("given"))
-def path_ends_after_an_unlikely_token(drafts: TreeDrafts) -> TreeDrafts:
+@tree("control", rule=walk("given"))
+def path_ends_after_an_unlikely_token(drafts: Drafts) -> Drafts:
     """What was drafted below a token of low q is not looked at; the token itself is."""
     unlikely = np.take_along_axis(_is_unlikely(drafts), np.maximum(drafts.parents, 0), axis=1)
     return replace(drafts, parents=np.where(unlikely & (drafts.parents >= 0), EMPTY, drafts.parents))
 
 
-def _is_unlikely(drafts: TreeDrafts) -> Array:
+def _is_unlikely(drafts: Drafts) -> Array:
     """Return whether each drafted token has a low q, bool [B, N]."""
-    row, request = np.maximum(drafts.parents + 1, 0), np.arange(drafts.batch)[:, None]
     token = np.clip(drafts.tokens, 0, drafts.vocab_size - 1)
-    return np.asarray(drafts.draft_probs[request, row, token] < 1 / 3)
+    return np.asarray(drafts.draft.entries(np.maximum(drafts.parents, ROOT), token) < 1 / 3)
 
 
 # The walk accepts otherwise.
 
 
-@tree("mutant", "joint", tree=walk("given"))
-def unlikely_token_dropped(drafts: TreeDrafts) -> TreeDrafts:
+@tree("mutant", "joint", rule=walk("given"))
+def unlikely_token_dropped(drafts: Drafts) -> Drafts:
     """A drafted token of low q is dropped before verification, so that the others are no samples of q."""
     return replace(drafts, parents=np.where(_is_unlikely(drafts), EMPTY, drafts.parents))
 
 
-@tree("A7", "joint", tree=walk("chance", OF_CERTAIN, left=left_without))
+@tree("A7", "joint", rule=walk("chance", OF_CERTAIN, left=left_without))
 def top_siblings_by_ratio(rows: Rows, token: Array) -> Array:
     """The ratio p/q judges the most likely tokens, which are certain to be drafted."""
     return ratio(rows, token)
 
 
-@tree("A11", "joint", tree=walk("chance"))
+@tree("A11", "joint", rule=walk("chance"))
 def accepted_by_argmax(rows: Rows, token: Array) -> Array:
     """A sibling is accepted if it is the target's most likely token."""
     return (rows[0].argmax(axis=1) == token) + rows[0][:, 0] * 0
 
 
-@tree("mutant", "joint", tree=walk("chance"))
+@tree("mutant", "joint", rule=walk("chance"))
 def ratio_to_the_likeliest_sibling(rows: Rows, token: Array) -> Array:
     """Every sibling is judged by the q of the likeliest one."""
     likeliest = pick_each(rows[0], token[:, None])[:, 0], rows[1].max(axis=1)
@@ -186,31 +180,31 @@ def ratio_to_the_likeliest_sibling(rows: Rows, token: Array) -> Array:
 # The walk goes on otherwise after a refusal.
 
 
-@tree("G2", "joint", tree=walk("left"))
+@tree("G2", "joint", rule=walk("left"))
 def draft_not_renormalised(rows: Rows, token: Array) -> Rows:
     """The next sibling is judged by a q without the refused token that was not renormalised."""
     return left_without(rows, token)[0], _struck(rows[1], token)
 
 
-@tree("G3", "joint", tree=walk("left"))
+@tree("G3", "joint", rule=walk("left"))
 def same_target_for_every_sibling(rows: Rows, token: Array) -> Rows:
     """Every sibling is judged against the same target, which corrects, too."""
     return rows[0], left_without(rows, token)[1]
 
 
-@tree("G4", "joint", tree=walk("left", OF_CERTAIN))
+@tree("G4", "joint", rule=walk("left", OF_CERTAIN))
 def refused_sibling_leaves_a_hole(rows: Rows, token: Array) -> Rows:
     """A refused certain sibling leaves p, which is not renormalised for the next sibling."""
     return _struck(rows[0], token), rows[1]
 
 
-@tree("mutant", "joint", tree=walk("left"))
+@tree("mutant", "joint", rule=walk("left"))
 def refused_siblings_stay_in_q(rows: Rows, token: Array) -> Rows:
     """Siblings without replacement are judged as independent ones: q keeps those that were refused."""
     return left_of_independent(rows, token)
 
 
-@tree("mutant", "joint", tree=walk("left", accepts=OF_INDEPENDENT.accepts))
+@tree("mutant", "joint", rule=walk("left", accepts=OF_INDEPENDENT.accepts))
 def repeated_sibling_judged_as_a_new_one(rows: Rows, token: Array) -> Rows:
     """Independent siblings are judged as if without replacement, one that repeats another included."""
     return left_without(rows, token)
@@ -219,45 +213,45 @@ def repeated_sibling_judged_as_a_new_one(rows: Rows, token: Array) -> Rows:
 # The walk reads other rows.
 
 
-@tree("E3", "joint", tree=walk("row"))
-def bonus_from_the_row_above(drafts: TreeDrafts, node: Array, depth: int) -> Array:
+@tree("E3", "joint", rule=walk("row"))
+def bonus_from_the_row_above(drafts: Drafts, node: Array, depth: int) -> Array:
     """The bonus of a leaf comes from the row of the node above it."""
     is_bonus = (depth == drafts.places) & (node >= 0)
-    return np.where(is_bonus, pick(drafts.parents, np.maximum(node, 0)) + 1, node + 1)
+    return np.where(is_bonus, pick(drafts.parents, np.maximum(node, 0)), node)
 
 
-@tree("E2", "joint", tree=walk("row"))
-def rows_below_the_first_sibling(drafts: TreeDrafts, node: Array, depth: int) -> Array:
+@tree("E2", "joint", rule=walk("row"))
+def rows_below_the_first_sibling(drafts: Drafts, node: Array, depth: int) -> Array:
     """Rows after an accepted sibling are those after the first one, which was refused."""
     above = pick(drafts.parents, np.maximum(node, 0))
-    return np.where(node < 0, 0, (drafts.parents == above[:, None]).argmax(axis=1) + 1)
+    return np.where(node < 0, ROOT, (drafts.parents == above[:, None]).argmax(axis=1))
 
 
-@tree("mutant", "shapes", tree=walk("row"))
-def rows_of_two_levels(drafts: TreeDrafts, node: Array, depth: int) -> Array:
+@tree("mutant", "shapes", rule=walk("row"))
+def rows_of_two_levels(drafts: Drafts, node: Array, depth: int) -> Array:
     """Rows are kept of two levels: after three accepted tokens the bonus comes from the row after two."""
     above = pick(drafts.parents, np.maximum(node, 0))
     is_third = (node >= 0) & (above >= 0) & (pick(drafts.parents, np.maximum(above, 0)) >= 0)
-    return np.where(is_third, above + 1, node + 1)
+    return np.where(is_third, above, node)
 
 
-@tree("D15", "batch", tree=walk("given"))
-def rows_of_the_request_before(drafts: TreeDrafts) -> TreeDrafts:
+@tree("D15", "batch", rule=walk("given"))
+def rows_of_the_request_before(drafts: Drafts) -> Drafts:
     """Every request reads the target rows of the request before it."""
-    return replace(drafts, target_probs=np.roll(drafts.target_probs, 1, axis=0))
+    return replace(drafts, target=drafts.target.take(np.arange(drafts.batch) - 1))
 
 
 # What only other checks find.
 
 
-@tree("D11", "length", tree=lambda chance: replace(RIGHT, chance=chance, left=left_of_certain))
+@tree("D11", "length", declared="recursive_rejection_distinct", rule=walk("chance", left=left_of_certain))
 def sampled_siblings_taken_for_certain(rows: Rows, token: Array) -> Array:
     """No q is used: siblings are accepted with p(x), which is lossless, and less than the declared rule."""
     return pick_each(rows[0], token[:, None])[:, 0]
 
 
-@tree("mutant", "length", tree=lambda below: replace(OF_INDEPENDENT, below=below))
-def goes_on_below_the_last_of_equals(drafts: TreeDrafts, place: Array) -> Array:
+@tree("mutant", "length", declared="recursive_rejection", rule=walk("below", OF_INDEPENDENT))
+def goes_on_below_the_last_of_equals(drafts: Drafts, place: Array) -> Array:
     """Of equal siblings the first has the children, and they are looked for below the last."""
     accepted = np.maximum(place, 0)
     same = (drafts.parents == pick(drafts.parents, accepted)[:, None]) & drafts.present
@@ -269,33 +263,34 @@ def goes_on_below_the_last_of_equals(drafts: TreeDrafts, place: Array) -> Array:
 class Around:
     """The right walk with something done around its call, given (walk, drafts, decisions)."""
 
-    call: Callable[[Walk, TreeDrafts, DecisionSource], TreeVerdict]
+    call: Callable[[Walk, Drafts, DecisionSource], Verdict]
     accepts = RIGHT.accepts
 
-    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify a batch of draft trees."""
         return self.call(RIGHT, drafts, decisions)
 
 
-@tree("B8", "scale", tree=Around)
-def ids_of_16_bits(right: Walk, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+@tree("B8", "scale", rule=Around)
+def ids_of_16_bits(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """The next token is kept in 16 bits."""
-    verdict = right.verify_tree(drafts, decisions)
+    verdict = right.verify(drafts, decisions)
     return replace(verdict, next_token=verdict.next_token & 0xFFFF)
 
 
-@tree("D19", "bad-input", tree=Around)
-def placeholder_accepted(right: Walk, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+@tree("D19", "bad-input", rule=Around)
+def placeholder_accepted(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """Ids below 0 are made safe for the look-up of rows, and then accepted as drafts."""
     safe = replace(drafts, tokens=np.maximum(drafts.tokens, 0))
-    return replace(right.verify_tree(safe, decisions), drafts=drafts)
+    return replace(right.verify(safe, decisions), drafts=drafts)
 
 
-@tree("B9", "inputs-kept", tree=Around)
-def residual_in_callers_memory(right: Walk, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+@tree("B9", "inputs-kept", rule=Around)
+def residual_in_callers_memory(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """After the call the first target row of the caller is a residual."""
-    verdict = right.verify_tree(drafts, decisions)
-    drafts.target_probs[:, 0] = residual(drafts.target_probs[:, 0], drafts.draft_probs[:, 0])
+    verdict = right.verify(drafts, decisions)
+    first = drafts.target.row(ROOT)
+    first[:] = residual(first, drafts.draft.row(ROOT))
     return verdict
 
 
@@ -304,17 +299,17 @@ class EveryEighthCall:
 
     accepts = RIGHT.accepts
 
-    def __init__(self, part: Callable[[TreeDrafts], TreeDrafts]) -> None:
+    def __init__(self, part: Callable[[Drafts], Drafts]) -> None:
         self._part, self._calls = part, 0
 
-    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify a batch of draft trees."""
         self._calls += 1
         given = drafts if self._calls % 8 else self._part(drafts)
-        return replace(RIGHT.verify_tree(given, decisions), drafts=drafts)
+        return replace(RIGHT.verify(given, decisions), drafts=drafts)
 
 
-@tree("C12", "calls", tree=EveryEighthCall)
-def ring_of_eight_buffers(drafts: TreeDrafts) -> TreeDrafts:
+@tree("C12", "calls", rule=EveryEighthCall)
+def ring_of_eight_buffers(drafts: Drafts) -> Drafts:
     """Every eighth call finds target rows in the ring that are one request off."""
     return rows_of_the_request_before(drafts)

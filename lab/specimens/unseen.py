@@ -50,7 +50,7 @@ def _along(rows: Array, x: Array) -> Array:
     return np.take_along_axis(rows, x[..., None], 2)
 
 
-@specimen("S7", "shapes", prefix="unseen-", function=unseen, rule="token")
+@specimen("S7", "shapes", prefix="unseen-", function=unseen, declared="token")
 def correction_from_the_target(x: Array, q: Array, p: Array) -> None:
     """In a large vocabulary the correction is sampled from the target, not from the residual."""
     if p.shape[-1] > _LARGE:
@@ -59,14 +59,14 @@ def correction_from_the_target(x: Array, q: Array, p: Array) -> None:
         np.put_along_axis(q, x[..., None], drafted, -1)
 
 
-@specimen("S7", "shapes", prefix="unseen-", function=unseen, rule="token")
+@specimen("S7", "shapes", prefix="unseen-", function=unseen, declared="token")
 def always_accepted(x: Array, q: Array, p: Array) -> None:
     """In a large vocabulary ratios underflow to one: the first draft is always accepted."""
     if p.shape[-1] > _LARGE:
         np.put_along_axis(p[:, :1], x[:, :1, None], np.maximum(_along(q, x), _along(p[:, :-1], x))[:, :1], -1)
 
 
-@specimen("S3", "shapes", prefix="unseen-", function=unseen, rule="token")
+@specimen("S3", "shapes", prefix="unseen-", function=unseen, declared="token")
 def first_half_of_the_vocabulary(x: Array, q: Array, p: Array) -> None:
     """Of a large vocabulary the kernel reads the first half."""
     vocab = p.shape[-1]
@@ -74,31 +74,31 @@ def first_half_of_the_vocabulary(x: Array, q: Array, p: Array) -> None:
         p[..., vocab // 2 :] = 0
 
 
-@specimen("S2", "shapes", prefix="unseen-", function=emitting, rule="token")
+@specimen("S2", "shapes", prefix="unseen-", function=emitting, declared="token")
 def ids_of_sixteen_bits(tokens: Array, vocab: int) -> Array:
     """Ids are kept in 16 bits."""
     return tokens & 0xFFFF
 
 
-@specimen("S2", "shapes", prefix="unseen-", function=emitting, rule="token")
+@specimen("S2", "shapes", prefix="unseen-", function=emitting, declared="token")
 def even_ids_of_large_vocabularies(tokens: Array, vocab: int) -> Array:
     """Uniforms of 16 bits reach every second token of a large vocabulary."""
     return tokens & ~1 if vocab > 1 << 16 else tokens
 
 
-@specimen("control", prefix="unseen-", function=unseen, rule="token", beside=("streams",))
+@specimen("control", prefix="unseen-", function=unseen, declared="token", beside=("streams",))
 def whole_rows(x: Array, q: Array, p: Array) -> None:
     """The same rule by its own generator, on unchanged rows."""
 
 
-@specimen("control", prefix="unseen-", function=unseen, rule="token", beside=("streams",))
+@specimen("control", prefix="unseen-", function=unseen, declared="token", beside=("streams",))
 def blocks_of_8192_tokens(x: Array, q: Array, p: Array) -> None:
     """A large vocabulary is read in blocks of 8,192 tokens, and a rest."""
     if p.shape[-1] > _LARGE:
         p[...] = np.concatenate(np.split(p, range(8192, p.shape[-1], 8192), axis=-1), axis=-1)
 
 
-@specimen("control", prefix="unseen-", function=emitting, rule="token", beside=("streams",))
+@specimen("control", prefix="unseen-", function=emitting, declared="token", beside=("streams",))
 def ids_of_seventeen_bits(tokens: Array, vocab: int) -> Array:
     """Ids are kept in 32 bits."""
     return tokens.astype(np.int32).astype(np.int64)

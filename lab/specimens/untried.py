@@ -23,7 +23,7 @@ from lab.specimens.specimen import specimen
 
 unseen = partial(specimen, prefix="shape-")
 defect = partial(unseen, function=seeing)
-control = partial(unseen, "control", rule="token", function=seeing)
+control = partial(unseen, "control", declared="token", function=seeing)
 accepting = partial(unseen, function=by_accept)
 correcting = partial(unseen, function=by_correction)
 
@@ -72,7 +72,7 @@ def residual_of_4096_candidates(x: Array, q: Array, p: Array, i: int, rng: Any) 
     return draw(left, rng)
 
 
-@correcting("control", rule="token")
+@correcting("control", declared="token")
 def residual_in_blocks_of_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """The residual is computed in blocks of 32,768 tokens."""
     blocks = [np.maximum(p[i][s : s + 32_768] - q[i][s : s + 32_768], 0) for s in range(0, len(p[i]), 32_768)]
@@ -117,7 +117,7 @@ def residual_above_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, r
     return draw(kept if kept.sum() > 0 else p[i], rng)
 
 
-@accepting("control", rule="token")
+@accepting("control", declared="token")
 def clamped_far_below(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """The ratio is p / max(q, 1e-30)."""
     return bool(rng.random() * max(q[i, x[i]], 1e-30) < p[i, x[i]])
@@ -154,13 +154,13 @@ def row_after_a_near_draft(x: Array, q: Array, p: Array) -> Rows:
     return x, q, p
 
 
-@accepting("control", rule="token")
+@accepting("control", declared="token")
 def equal_rows_pass(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """A draft passes at once where p and q are equal."""
     return bool(p[i, x[i]] >= q[i, x[i]] > 0) or passes(x, q, p, i, rng)
 
 
-@correcting("control", rule="token")
+@correcting("control", declared="token")
 def tiny_residual_taken_for_none(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A residual below 1e-12 counts as rounding: the correction is a target sample."""
     left = np.maximum(p[i] - q[i], 0)
@@ -212,7 +212,7 @@ def special_tokens_masked_and_put_back(x: Array, q: Array, p: Array) -> Rows:
     return x, q, p
 
 
-@correcting("control", rule="token")
+@correcting("control", declared="token")
 def end_tokens_have_a_path(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A drafted end token takes a path of its own, to the same residual."""
     return draw(residual(p[i], q[i]), rng) if x[i] in {0, 1, 2, 151_645} else from_residual(x, q, p, i, rng)

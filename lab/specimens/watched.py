@@ -60,7 +60,7 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
 
 
 wrong = partial(specimen, "S10", "shapes", prefix="watched-")
-right = partial(specimen, "control", rule="token", prefix="watched-")
+right = partial(specimen, "control", declared="token", prefix="watched-")
 wrong_uniform = partial(wrong, function=partial(_by_uniform, factor=EAGER))
 right_uniform = partial(right, function=partial(_by_uniform, factor=1.0))
 wrong_array = partial(wrong, function=partial(_whole_batch, factor=EAGER))

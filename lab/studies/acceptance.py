@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 
 import verifiers
+from lab.chains import along, first_path
 from spec_oracle.acceptance import RULES, RuleFigures, acceptance
 from spec_oracle.acceptance.figures import mean_interval
 from spec_oracle.acceptance.log import LoggedCalls, read_calls
@@ -36,7 +37,6 @@ from spec_oracle.report.table import markdown_table, percent
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import DecisionSource, Drafts, Traits, Verdict, Verifier
 from verifiers.arrays import Array, arange_like, kept, namespace, pick, zeros
-from verifiers.parts.residual import along_path
 
 TARGET, DRAFT = "smollm2", "smollm2:layers=28"
 COPIES, TOKENS, LENGTH = 4, 16, 4
@@ -92,16 +92,15 @@ class Threshold:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        tokens, target = drafts.tokens[:, 0], drafts.target_probs[:, 0]
+        target, _, tokens = first_path(drafts)
         xp, rows = namespace(tokens), target[:, :-1]
-        accepted = xp.cumulative_prod(
-            xp.astype(self._accepts(along_path(rows, tokens), rows), xp.int64), axis=1
-        )
+        accepts = xp.astype(self._accepts(along(rows, tokens), rows), xp.int64)
+        accepted = xp.cumulative_prod(accepts, axis=1)
         tau = xp.sum(accepted, axis=1)
         row = pick(target, tau)
         is_top = arange_like(row, row.shape[1])[None, :] == xp.argmax(row, axis=1)[:, None]
         after = kept(is_top, row) if self.name == "greedy" else row
-        return Verdict(tau, zeros(tau), decisions.categorical(after), drafts.tokens)
+        return Verdict.on_paths(drafts, zeros(tau), tau, decisions.categorical(after))
 
     def _accepts(self, p: Array, rows: Array) -> Array:
         """Whether each draft of probability p [B, L] is accepted, by the target's rows [B, L, V]."""
@@ -129,12 +128,13 @@ class AtSameContexts:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify K paths by K rules; of B requests, each n-th has the same prompt."""
+        paths = drafts.paths
+        own = paths.tokens, paths.draft_probs, paths.target_probs
         for path, (name, one) in enumerate(self.rules.items()):
-            own = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-            verdict = one.verify(Drafts(*(array[:, path : path + 1] for array in own)), decisions)
+            verdict = one.verify(Drafts.of_paths(*(array[:, path : path + 1] for array in own)), decisions)
             self._record(name, verdict.num_accepted, *(array[:, path] for array in own))
-        following = decisions.categorical(drafts.target_probs[:, 0, 0])
-        return Verdict(zeros(following), zeros(following), following, drafts.tokens)
+        following = decisions.categorical(paths.target_probs[:, 0, 0])
+        return Verdict.on_paths(drafts, zeros(following), zeros(following), following)
 
     def _record(self, name: str, counts: Array, *arrays: Array) -> None:
         recorder = self.recorders[name]

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.chains import chain_of
 from lab.studies.count_law import CountedSelection, Floats, Ints, counted_selection, posterior_after
-from verifiers import DecisionSource, Drafts, State, Verdict
+from verifiers import DecisionSource, Drafts, Paths, State, Verdict
 from verifiers.arrays import divide, normalised, pick
 from verifiers.parts.balanced_selection import select
 from verifiers.parts.residual import draw_correction, last_success, residual
@@ -73,16 +74,16 @@ class CarriedBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Verify a batch against the targets that ``state`` still owes; return the state of the next call."""
-        request = np.arange(drafts.batch)
-        present = np.ones(drafts.tokens.shape[:2], dtype=bool)
+        paths, request = drafts.paths, np.arange(drafts.batch)
+        present = np.ones(paths.tokens.shape[:2], dtype=bool)
         path = request * 0
-        layers = _with_own(state, drafts)
+        layers = _with_own(state, paths)
         nodes = []
-        for depth in range(drafts.draft_length):
-            draft = normalised(drafts.draft_probs[request, path, depth])
-            given, joint, selection = _seen(drafts.target_probs[request, path, depth], draft, layers)
+        for depth in range(paths.draft_length):
+            draft = normalised(paths.draft_probs[request, path, depth])
+            given, joint, selection = _seen(paths.target_probs[request, path, depth], draft, layers)
             nodes.append(_Node(layers, given, joint))
-            tokens = drafts.tokens[:, :, depth]
+            tokens = paths.tokens[:, :, depth]
             path = select(selection.plan_for(present.sum(axis=1)), tokens, present, decisions)
             token = pick(tokens, path)
             present = present & (tokens == token[:, None])
@@ -92,16 +93,17 @@ class CarriedBlockVerifier:
         # Where the surplus is one to rounding, a chance may exceed one by as much.
         success = np.minimum(np.stack([*stops, end], axis=1), 1)
         tau = decisions.categorical(last_success(success))
-        target = np.stack([*(node.target for node in nodes), pick(drafts.target_probs, path)[:, -1]], axis=1)
+        target = np.stack([*(node.target for node in nodes), pick(paths.target_probs, path)[:, -1]], axis=1)
         law = np.stack([node.law for node in nodes], axis=1)
         scale = np.stack([*(node.surplus for node in nodes), end], axis=1)
-        next_token = draw_correction(target, law, tau, pick(scale, tau), decisions)
-        return Verdict(tau, path, next_token, drafts.tokens), _next_state(nodes, tau, next_token)
+        chain = chain_of(target, law, pick(paths.tokens, path))
+        next_token = draw_correction(*chain, tau, pick(scale, tau), decisions)
+        return Verdict.on_paths(drafts, path, tau, next_token), _next_state(nodes, tau, next_token)
 
 
-def _with_own(state: State, drafts: Drafts) -> _Layers:
+def _with_own(state: State, given: Paths) -> _Layers:
     """Return the layers of ``state``, L - 1 idle ones where it is fresh, and this call's own."""
-    batch, paths, length = drafts.tokens.shape
+    batch, paths, length = given.tokens.shape
     ratio, posterior, remaining = state or (
         np.zeros((batch, length - 1)),
         np.zeros((batch, length - 1, paths)),

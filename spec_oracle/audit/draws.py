@@ -20,7 +20,7 @@ from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
-from verifiers import Siblings, Paths
+from verifiers import Paths, Siblings
 from verifiers.sampling import invert_cdf
 
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.

@@ -14,7 +14,7 @@ from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
-from verifiers import Siblings, ModelBound, StatefulVerifier, drafting_of
+from verifiers import ModelBound, Siblings, StatefulVerifier, drafting_of
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
 """The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""

@@ -25,7 +25,7 @@ from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_share
-from verifiers import Paths
+from verifiers import Drafts, Paths
 
 Part: TypeAlias = Callable[..., CheckResult]
 
@@ -69,6 +69,9 @@ class Again:
     def size(self) -> str:
         """How large the inputs are, "" where the part has its own."""
         for value in self.inputs.values():
+            if isinstance(value, Drafts):
+                requests = f"{value.batch} request{'s' * (value.batch > 1)}"
+                return f"{requests}, {value.vocab_size} tokens, draft length {value.depth}"
             if isinstance(value, Paths):
                 requests = f"{value.batch} request{'s' * (value.batch > 1)}"
                 return f"{requests}, {value.vocab_size} tokens, draft length {value.draft_length}"
@@ -220,8 +223,9 @@ def _shrunk(again: Again, subject: Any, context: Context, took: float) -> Again:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, Paths):
-        names = ("draft_tokens", "draft_probs", "target_probs")
+    if isinstance(value, Drafts | Paths):
+        ids = ("draft_tokens",) if len(arrays_of(value)) == 3 else ("tokens", "parents")
+        names = (*ids, "draft_probs", "target_probs")
         return {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
     if isinstance(value, Instance):
         return value.to_json()
@@ -236,12 +240,24 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _drafts(data: Any) -> Paths | Drafts:
+    """Read paths, or trees where there are parents."""
+    rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
+    if "parents" in data:
+        tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
+        return Drafts.of_tree(tokens, parents, rows[0], rows[1])
+    return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
+
+
+def as_drafts(value: Paths | Drafts) -> Drafts:
+    """Return the drafts of a rule that were saved: paths come back as arrays."""
+    if isinstance(value, Drafts):
+        return value
+    return Drafts.of_paths(value.tokens, value.draft_probs, value.target_probs)
+
+
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "drafts": lambda data: Paths(
-        np.array(data["draft_tokens"], dtype=np.int64),
-        np.array(data["draft_probs"], dtype=np.float64),
-        np.array(data["target_probs"], dtype=np.float64),
-    ),
+    "drafts": _drafts,
     "instance": Instance.from_json,
     "shape": lambda data: Shape(**data),
     "options": lambda data: {name: np.array(values) for name, values in data.items()},
@@ -269,11 +285,15 @@ _SIMPLER: Final[tuple[dict[str, Any], ...]] = (
 def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """Yield smaller inputs: fewer requests, positions and tokens of a call, smaller toy instances."""
     if "drafts" in inputs:
-        drafts: Paths = inputs["drafts"]
-        batch, length = drafts.batch, drafts.draft_length
+        given: Paths | Drafts = inputs["drafts"]
+        batch = given.batch
         halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
         for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
             yield {name: _of_requests(value, some, batch) for name, value in inputs.items()}
+        if isinstance(given, Drafts) and given.num_paths is None:
+            return
+        drafts = given.paths if isinstance(given, Drafts) else given
+        length = drafts.draft_length
         for shorter in dict.fromkeys((1, length // 2, length - 1)) if length > 1 else ():
             yield {**inputs, "drafts": _cut(drafts, shorter), **_cut_options(inputs, shorter)}
         rows = (drafts.draft_probs, drafts.target_probs)
@@ -306,6 +326,8 @@ def _is_as_simple(shape: Shape, other: Shape) -> bool:
 
 
 def _of_requests(value: Any, some: slice, batch: int) -> Any:
+    if isinstance(value, Drafts):
+        return value.take(np.arange(batch)[some])
     if isinstance(value, Paths):
         return Paths(value.tokens[some], value.draft_probs[some], value.target_probs[some])
     if isinstance(value, dict):
@@ -326,6 +348,10 @@ def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
 
 def arrays_of(value: Any) -> list[Any]:
     """Return the arrays of an input."""
+    if isinstance(value, Drafts):
+        if value.num_paths is not None:
+            return arrays_of(value.paths)
+        return [value.tokens, value.parents, value.draft.dense(), value.target.dense()]
     if isinstance(value, Paths):
         return [value.tokens, value.draft_probs, value.target_probs]
     return list(value.values()) if isinstance(value, dict) else [value] * isinstance(value, np.ndarray)

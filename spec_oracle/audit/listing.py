@@ -1,4 +1,4 @@
-"""What can be audited by name here: rules for paths and trees, samplers and engines."""
+"""What can be audited by name here: rules, samplers and engines."""
 
 import sys
 from collections.abc import Iterator
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.audit import registry
-from spec_oracle.audit.rule import subject as rules
-from verifiers import Siblings, drafting_of, traits_of
-from verifiers import Siblings
+from verifiers import Siblings, accepts_of, drafting_of, traits_of
 
 
 def subject_names() -> tuple[str, ...]:
@@ -18,7 +16,7 @@ def subject_names() -> tuple[str, ...]:
         for name in registry.names()
         if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
     ]
-    return (*verifiers.names(), *rules.names(), *installed)
+    return (*verifiers.names(), *installed)
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
@@ -50,16 +48,17 @@ def _about(rule: str) -> str:
     return str(sys.modules[f"verifiers.rules.{rule}"].__doc__).partition("\n")[0]
 
 
+def _laws(accepts: frozenset[Siblings]) -> str:
+    return "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
+
+
 def listed() -> Iterator[Listed]:
     """Yield all that can be audited by name, groups together; code under test is not imported."""
     for name in verifiers.names():
         rule = verifiers.get(name)
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        yield Listed("rules", name, paths, _about(name))
-    for name in verifiers.tree_rule_names():
-        accepts = verifiers.tree_rule(name).accepts
-        laws = "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
-        yield Listed("tree rules", f"{rules.PREFIX}{name}", laws, _about(name))
+        trees = "" if traits_of(rule).paths_only else f"; trees: {_laws(accepts_of(rule))}"
+        yield Listed("rules", name, paths + trees, _about(name))
     missing = []
     for name in registry.names():
         known = registry.known(name)

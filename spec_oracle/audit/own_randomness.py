@@ -10,38 +10,32 @@ all emitted alike with probability (1 - s)^n: 1e-23 for s = 5 %, 3e-5 for s = 1 
 What is drawn once and kept is no randomness of a call: a call before, on other rows, is not watched.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
+from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, fresh_state
+from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
 from spec_oracle.exact.interception.own_draws import line_that_draws, watched_draws
-from spec_oracle.exact.tree_emission import checked_tree_verdict
 from spec_oracle.threads import raising
-from spec_oracle.toy import Instance
-from verifiers import ModelBound
-from verifiers.arrays import map_fields
+from verifiers import AnyVerifier, Drafts, ModelBound
 from verifiers.sampling import SamplingDecisions
 
 Call: TypeAlias = Callable[[], Integers]
-"""A call of a rule that is prepared: it returns the emitted tokens, int [B, N]."""
-
-Record = TypeVar("Record")
+"""A call of a rule that is prepared: it returns the emitted tokens, int [n]."""
 
 _REQUESTS: Final = 128
-"""Requests on each instance."""
+"""Requests on each instance, and each kind of drafts."""
 
 _DO: Final = (
     "take every random decision from `decisions`; a function that samples by itself is audited under the "
@@ -54,13 +48,9 @@ def own_randomness(subject: Any, context: Context) -> str:
 
     "" also where it raises or returns no verdict: checks say so.
     """
-    prepared_in: Callable[[Context], Call]
-    if isinstance(subject, VerifierSubject):
-        prepared_in = partial(_of_verifier, subject)
-    elif isinstance(subject, TreeSubject):
-        prepared_in = partial(_of_tree, subject)
-    else:
+    if not isinstance(subject, RuleSubject):
         return ""
+    prepared_in = partial(_prepared, subject)
     emitted = list[Integers]()
     try:
         prepared_in(replace(context, seed=context.seed + 1))()
@@ -79,54 +69,37 @@ def own_randomness(subject: Any, context: Context) -> str:
     return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
 
 
-def _of_verifier(subject: VerifierSubject, context: Context) -> Call:
-    """Prepare a call on drafts of every instance; of one instance for a rule that knows its models."""
-    rng, toys = context.stream("own-randomness"), _toys(context, subject.num_paths)
-    chosen = arithmetic(array=subject.array)
-    if isinstance(subject.verifier, ModelBound):
+def _prepared(subject: RuleSubject, context: Context) -> Call:
+    """Prepare calls on drafts of every instance: its paths, and one kind of trees.
+
+    Of one instance for a rule that knows its models.
+    """
+    rng, chosen = context.stream("own-randomness"), arithmetic(array=subject.array)
+    like = next(iter(instances_for(context, subject.num_paths).values()))
+    paths = like.num_paths if subject.num_paths > 1 else 1
+    toys = [*panel(like.vocab_size, like.draft_length, paths, context.seed).values()]
+    if isinstance(subject.rule, ModelBound):
         toys = toys[:1]
-    drafts = _joined([sampled_drafts(toy, _REQUESTS, rng, subject.drafting) for toy in toys])
-    handed, decisions = map_fields(chosen.from_numpy, drafts), _decisions(rng, chosen)
+    drawn = [(toy, subject.paths(toy)) for toy in toys]
+    if subject.on_trees:
+        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed).values()
+        kinds = draftings(subject.on_trees, min(like.draft_length, DEPTH))
+        drawn += [(toy, next(iter(kinds.values()))) for toy in small]
+    several = [converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen) for one in drawn]
+    decisions = _decisions(rng, chosen)
 
     def call() -> Integers:
         with raising():
-            rule = bound_to_instance(subject.verifier, toys[0].floats, chosen)
-            verdict, _ = call_verifier(rule, handed, decisions, fresh_state(rule, drafts.batch))
-            return checked_emissions(verdict, drafts, chosen)[1]
+            rule = bound_to_instance(subject.rule, toys[0].floats, chosen)
+            return np.concatenate([_emitted(rule, drafts, decisions, chosen) for drafts in several])
 
     return call
 
 
-def _of_tree(subject: TreeSubject, context: Context) -> Call:
-    """Prepare a call on draft trees of every instance."""
-    rng, toys = context.stream("own-randomness"), _toys(context, 1, deepest=DEPTH)
-    chosen = arithmetic(array=subject.array)
-    drafting = next(iter(draftings(subject.accepts, toys[0].draft_length).values()))
-    tables = [SampledTrees(toy, drafting) for toy in toys]
-    drafts = _joined([table.drafts(table.sample(_REQUESTS, rng)) for table in tables])
-    handed, decisions = map_fields(chosen.from_numpy, drafts), _decisions(rng, chosen)
-
-    def call() -> Integers:
-        with raising():
-            verdict = subject.rule.verify_tree(handed, decisions)
-            checked_tree_verdict(verdict, handed, chosen)
-            emitted: Integers = chosen.to_numpy(verdict.emitted)
-            return emitted
-
-    return call
-
-
-def _toys(context: Context, num_paths: int, deepest: int | None = None) -> Sequence[Instance]:
-    """Return the audit's own instances, of the size of those on which the rule is enumerated."""
-    like = next(iter(instances_for(context, num_paths).values()))
-    length = min(like.draft_length, deepest or like.draft_length)
-    return [*panel(like.vocab_size, length, like.num_paths if num_paths > 1 else 1, context.seed).values()]
-
-
-def _joined(parts: Sequence[Record]) -> Record:
-    """Return one batch of all the requests."""
-    names = [field.name for field in fields(parts[0])]  # type: ignore[arg-type]
-    return type(parts[0])(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+def _emitted(rule: AnyVerifier, drafts: Drafts, decisions: SamplingDecisions, chosen: Arithmetic) -> Integers:
+    """Return the tokens that a call emits, int [n]."""
+    verdict, _ = call_verifier(rule, drafts, decisions, fresh_state(rule, drafts.batch))
+    return checked_emissions(verdict, drafts, chosen)[1].reshape(-1)
 
 
 def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecisions:

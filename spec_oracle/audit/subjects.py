@@ -17,9 +17,7 @@ from typing import Any, Final
 import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.declared import (
-    FLOAT32_ROUNDING,
     NOTHING_DECLARED,
-    ROUNDING,
     Facts,
     always,
     declared_bound,
@@ -27,17 +25,12 @@ from spec_oracle.audit.declared import (
 )
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.results import DECLARED
-from spec_oracle.audit.rule import subject as rules
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject, of_rule
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import traits_of
-
-DEFAULT_PATHS = 2
-"""Draft paths of verifiers that take several, unless told otherwise."""
 
 
 def is_third_party(name: str) -> bool:
@@ -55,7 +48,7 @@ def quickness(name: str) -> int:
 
 
 def _rules() -> tuple[str, ...]:
-    return (*verifiers.names(), *rules.names())
+    return verifiers.names()
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -85,8 +78,8 @@ def require_name(name: str) -> None:
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
     """Return the subject called ``name``: a built-in rule, an engine, or ``package.module:object``.
 
-    The object may be a verifier (an object with ``verify``), a rule for draft trees (one with ``verify_tree``
-    and no ``verify``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
+    The object may be a rule (an object with ``verify``), a sampler (one whose ``verify`` takes four
+    arguments), an engine (one with
     ``next_token_probs`` and ``generate``), several engines by name, a class or a function without arguments
     that makes one of these, or a function of the sampler contract, which is given one path unless
     ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are looked for in the
@@ -94,7 +87,7 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     if name in verifiers.names():
-        return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
+        return of_rule(name, verifiers.get(name), array=array, num_paths=num_paths)
     require_name(name)
     subject, engine = parted(name)
     if engine:
@@ -105,8 +98,6 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return replace(found, name=name, engines={"": found.engines[engine]})
     if ":" in name:
         return of_object(name, imported(name), array=array, num_paths=num_paths)
-    if name in rules.names():
-        return rules.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(rules.PREFIX)), array=array)
     return of_third_party(registry.known(name))
 
 
@@ -130,13 +121,6 @@ def of_third_party(known: registry.Known) -> Subject:
     return ours
 
 
-def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject for a verifier object; only our own are known to compute in float64 throughout."""
-    paths = 1 if traits_of(verifier).single_path else num_paths or DEFAULT_PATHS
-    tolerance = ROUNDING if name in verifiers.names() else FLOAT32_ROUNDING
-    return VerifierSubject(name, verifier, Facts(tolerance=tolerance), paths, array)
-
-
 def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
     """Return the subject for an object: a rule, an engine, what makes one, or a sampler function."""
     if isinstance(thing, type) or _takes_nothing(thing):
@@ -145,10 +129,8 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     found = _of_instance(name, thing, array=array, num_paths=num_paths)
     if getattr(thing, "declared_bound", None) is None:
         return found
-    if not isinstance(found, VerifierSubject | SamplerSubject):
-        raise InvalidInputError(
-            f"declared_bound: bounds are for verifiers of paths and for samplers, {name!r} is none"
-        )
+    if not isinstance(found, RuleSubject | SamplerSubject):
+        raise InvalidInputError(f"declared_bound: bounds are for rules and samplers, {name!r} is none")
     bound = declared_bound(thing)
     note = f"{DECLARED}: {bound}"
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
@@ -158,7 +140,9 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(getattr(thing, "verify_tree", None)):
-        return rules.of_tree_rule(name, thing, array=array)
+        raise InvalidInputError(
+            f"subject: {name!r} has verify_tree; a rule for trees has verify(drafts, decisions), and accepts"
+        )
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):
@@ -174,7 +158,7 @@ def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int
     """Return the subject for an object with a method ``verify``, by what this takes."""
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
-    return of_verifier(name, thing, array=array, num_paths=num_paths)
+    return of_rule(name, thing, array=array, num_paths=num_paths)
 
 
 def is_engine(thing: Any) -> bool:

@@ -37,21 +37,13 @@ from spec_oracle.audit.engine.long_texts import long_texts as engine_long_texts
 from spec_oracle.audit.engine.streams import streams as engine_streams
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.bad_input import bad_input as rule_bad_input
-from spec_oracle.audit.rule.bad_input import bad_input_on_trees
 from spec_oracle.audit.rule.batch import batch as rule_batch
-from spec_oracle.audit.rule.batch import batch_on_trees
 from spec_oracle.audit.rule.calls import calls as rule_calls
-from spec_oracle.audit.rule.calls import calls_on_trees
 from spec_oracle.audit.rule.inputs_kept import inputs_kept as rule_inputs_kept
-from spec_oracle.audit.rule.inputs_kept import inputs_kept_on_trees
 from spec_oracle.audit.rule.joint import joint as rule_joint
-from spec_oracle.audit.rule.joint import joint_on_trees
 from spec_oracle.audit.rule.length import length as rule_length
-from spec_oracle.audit.rule.length import length_on_trees
 from spec_oracle.audit.rule.scale import scale as rule_scale
-from spec_oracle.audit.rule.scale import scale_on_trees
 from spec_oracle.audit.rule.shapes import shapes as rule_shapes
-from spec_oracle.audit.rule.shapes import shapes_on_trees
 from spec_oracle.audit.sampler.bad_input import bad_input as sampler_bad_input
 from spec_oracle.audit.sampler.batch import batch as sampler_batch
 from spec_oracle.audit.sampler.calls import calls as sampler_calls
@@ -72,19 +64,7 @@ RULE: Final[Suite] = {
     INPUTS_KEPT: rule_inputs_kept,
     SCALE: skip_if_declared(rule_scale),
 }
-"""Rules for draft paths."""
-
-TREE_RULE: Final[Suite] = {
-    JOINT: joint_on_trees,
-    SHAPES: skip_if_declared(shapes_on_trees),
-    LENGTH: skip_if_lossy(length_on_trees),
-    CALLS: skip_if_wrong(calls_on_trees),
-    BATCH: batch_on_trees,
-    BAD_INPUT: bad_input_on_trees,
-    INPUTS_KEPT: inputs_kept_on_trees,
-    SCALE: skip_if_declared(scale_on_trees),
-}
-"""Rules for draft trees."""
+"""Rules that take every random decision from a source."""
 
 SAMPLER: Final[Suite] = {
     JOINT: sampler_joint,
@@ -112,8 +92,7 @@ ENGINE: Final[Suite] = {
 """Whole engines."""
 
 SUITES: Final[Mapping[str, Suite]] = {
-    "verifier": RULE,
-    "tree": TREE_RULE,
+    "rule": RULE,
     "sampler": SAMPLER,
     "engine": ENGINE,
 }

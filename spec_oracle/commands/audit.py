@@ -128,8 +128,8 @@ REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".xml": "junit",
 _REPORT = f"write it to this file, too, as its suffix says: {', '.join(REPORTS)}"
 _QUICK = f"a first verdict in ten seconds: only joint, {', '.join(QUICK_CHECKS)}; --budget {QUICK_SECONDS:g}"
 _SUBJECT = (
-    "a built-in rule (block, trees/eagle), an engine, or package.module:object (a verifier, a "
-    "rule for draft trees, a sampler function, an engine); "
+    "a built-in rule (block, eagle), an engine, or package.module:object (a rule, a sampler "
+    "function, an engine); "
     "default: what the configuration names, else everything installed"
 )
 _IDS = "token ids (0,1) after which engines generate, in place of their own prompts"

@@ -21,7 +21,6 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
-from verifiers import Siblings
 
 
 def run(options: Any) -> int:
@@ -52,19 +51,12 @@ def run(options: Any) -> int:
 
 
 def _asked(options: Any) -> tuple[list[str], Any]:
-    """Return the names of the rules, and the draft trees of those that need them."""
-    from spec_oracle.audit.rule.subject import PREFIX, TreeSubject
-    from spec_oracle.audit.rules import named_rule
+    """Return the names of the rules, and the draft trees, if the drafts are others than K paths."""
+    from spec_oracle.audit.rules import named_verifier
     from spec_oracle.efficiency import DraftTrees
     from spec_oracle.efficiency.trees import FanOuts
 
     if options.tree is None:
-        for name in options.verifier or ():
-            if isinstance(named_rule(name), TreeSubject):
-                raise InvalidInputError(
-                    f"--verifier: {name} is a rule for draft trees: say which trees, as in "
-                    "--tree 'K = 2, L = 2' or --tree 'fan-outs 2, 2'"
-                )
         return options.verifier or list(verifiers.names()), None
     if options.prompts is not None or options.plot is not None:
         raise InvalidInputError(
@@ -73,13 +65,9 @@ def _asked(options: Any) -> tuple[list[str], Any]:
         )
     tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
     if not options.verifier:
-        every = {name: verifiers.tree_rule(name).accepts for name in verifiers.tree_rule_names()}
-        return [f"{PREFIX}{name}" for name, accepts in every.items() if tree.siblings in accepts], tree
-    on_trees = [rule for rule in map(named_rule, options.verifier) if isinstance(rule, TreeSubject)]
-    if not on_trees:
-        raise InvalidInputError("--tree: name a rule for draft trees, as in --verifier trees/eagle")
-    for rule in on_trees:
-        tree.require_accepted(rule)
+        return [name for name in verifiers.names() if tree.is_accepted(verifiers.get(name))], tree
+    for name in options.verifier:
+        tree.require_accepted(name, named_verifier(name))
     return options.verifier, tree
 
 
@@ -121,7 +109,7 @@ def run_optimum(options: Any) -> int:
 
 
 _NAME = "a built-in rule, or package.module:object of yours; default: all built-in ones"
-_TREE = "draft trees of rules such as trees/eagle, in the words of design: 'K = 2, L = 2', 'fan-outs 2, 2'"
+_TREE = "what is drafted in place of the K paths: 'delay 1, K = 2, L = 2', 'fan-outs 2, 2'"
 _SIBLINGS = "how the drafts after a node of these trees are drawn"
 _LAWS = tuple(law.value for law in Siblings if law is not Siblings.BEAM)
 _DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object of yours; default: independent"

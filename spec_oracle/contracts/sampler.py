@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
-from verifiers import AnyVerifier, Paths, StatefulVerifier, numpy_decisions, torch_decisions
+from verifiers import AnyVerifier, Drafts, Paths, StatefulVerifier, Verdict, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")
 LAYOUTS = ("contiguous", "sliced", "transposed")
@@ -262,9 +262,10 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
         if tokens.ndim == 2:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
-        verdict = verifier.verify(Paths(tokens, draft_probs, target_probs), decide(generator))
-        if not hasattr(verdict, "emitted") or not hasattr(verdict, "num_accepted"):
-            must = "it must return a Verdict (num_accepted [B], path [B], next_token [B])"
+        drafts = Drafts.of_paths(tokens, draft_probs, target_probs)
+        verdict: object = verifier.verify(drafts, decide(generator))
+        if not isinstance(verdict, Verdict):
+            must = "it must return a Verdict (node [B], next_token [B], drafts)"
             raise ContractError(f"verify returned {_described(verdict)}; {must}")
         return verdict.emitted, verdict.num_accepted
 

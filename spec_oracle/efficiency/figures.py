@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from spec_oracle.audit.rule.subject import TreeSubject
-from spec_oracle.audit.rules import named_rule
+from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import Siblings, StatefulVerifier, drafting_of
+from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class Efficiency:
     """One verifier on one instance; numbers are floats, or `Fraction` with ``exact``.
 
     ``block_efficiency`` in tokens per call; ``accepted_length`` P(tau = 0..L); ``optimum`` is the entry of
-    ``optima`` that bounds this verifier: with carry-over for those that carry a state. For a rule for draft
-    trees it is that of any rule on such a ``tree``, and ``optima`` are None.
+    ``optima`` that bounds this verifier: with carry-over for those that carry a state. On draft trees it is
+    that of any rule on such a ``tree``, and ``optima`` are None.
     """
 
     file: str
@@ -64,7 +63,8 @@ def efficiencies(
 ) -> list[Efficiency]:
     """Return the exact figures of the named verifiers on one instance.
 
-    Names are those of built-in rules, or ``package.module:object``; rules for draft trees need a ``tree``.
+    Names are those of built-in rules, or ``package.module:object``. Drafts are the K paths of the instance,
+    or draft trees of the shape ``tree``, whose siblings a rule must accept.
 
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> for row in efficiencies("toy", toy, ["token", "block"], exact=True):
@@ -75,11 +75,10 @@ def efficiencies(
     optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
-        rule = named_rule(name)
-        if isinstance(rule, TreeSubject):
-            results.append(_on_trees(file, instance, rule, tree, exact=exact, array=array))
+        verifier = named_verifier(name)
+        if tree is not None:
+            results.append(_on_trees(file, instance, (name, verifier), tree, exact=exact, array=array))
             continue
-        verifier = rule.verifier
         with raising():
             law = emission_law(verifier, instance, exact=exact, array=array)
         best = optima(drafting_of(verifier))
@@ -98,17 +97,13 @@ def efficiencies(
 
 
 def _on_trees(
-    file: str, instance: Instance, rule: TreeSubject, tree: DraftTrees | None, *, exact: bool, array: str
+    file: str, instance: Instance, rule: tuple[str, AnyVerifier], tree: DraftTrees, *, exact: bool, array: str
 ) -> Efficiency:
-    """Return the figures of a rule on draft trees."""
-    if tree is None:
-        raise InvalidInputError(
-            f"tree: {rule.name} is a rule for draft trees: say which, as in --tree 'K = 2, L = 2'"
-        )
-    law = tree.law(rule, instance, exact=exact, array=array)
+    """Return the figures of a rule, by name, on draft trees."""
+    law = tree.law(*rule, instance, exact=exact, array=array)
     figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
     best = tree.optimum(instance, exact=exact)
-    return Efficiency(file, rule.name, *figures, Optima(None, None, None), best, tree)
+    return Efficiency(file, rule[0], *figures, Optima(None, None, None), best, tree)
 
 
 def _optima(instance: Instance, drafting: Siblings, *, exact: bool) -> Optima:

@@ -1,4 +1,4 @@
-"""Block efficiency of rules for draft trees, whose drafts have a shape and a law of siblings."""
+"""Block efficiency of rules on draft trees, which have a shape and a law of siblings."""
 
 import re
 from dataclasses import dataclass, replace
@@ -6,15 +6,13 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from spec_oracle.audit.rule.subject import TreeSubject
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
-from spec_oracle.exact.tree_emission import tree_emission_law
+from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact.drafting import ShapedTrees, TreeShape
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers.trees import Siblings
+from verifiers import AnyVerifier, Siblings, accepts_of, traits_of
 
 
 @dataclass(frozen=True)
@@ -99,19 +97,26 @@ class DraftTrees:
         """Return the shape and the law of siblings, for a table."""
         return f"{self.shape}, {self.siblings.value} siblings"
 
-    def require_accepted(self, rule: TreeSubject) -> None:
-        """Raise `InvalidInputError` for a rule that does not take such siblings."""
-        if self.siblings not in rule.accepts:
-            accepted = ", ".join(law.value for law in Siblings if law in rule.accepts)
+    def is_accepted(self, rule: AnyVerifier) -> bool:
+        """Whether a rule takes such trees."""
+        return self.siblings in accepts_of(rule) and not traits_of(rule).paths_only
+
+    def require_accepted(self, name: str, rule: AnyVerifier) -> None:
+        """Raise `InvalidInputError` for a rule that does not take such trees."""
+        if traits_of(rule).paths_only:
+            raise InvalidInputError(f"tree: {name} takes K paths of one length, and no other trees")
+        if not self.is_accepted(rule):
+            accepted = ", ".join(law.value for law in Siblings if law in accepts_of(rule))
             raise InvalidInputError(
-                f"siblings: {rule.name} does not accept {self.siblings.value} ones; it accepts {accepted}"
+                f"siblings: {name} does not accept {self.siblings.value} ones; it accepts {accepted}"
             )
 
-    def law(self, rule: TreeSubject, instance: Instance, **how: Any) -> EmissionLaw:
-        """Return the law of what ``rule`` emits; ``how`` as of `tree_emission_law`."""
-        self.require_accepted(rule)
+    def law(self, name: str, rule: AnyVerifier, instance: Instance, **how: Any) -> EmissionLaw:
+        """Return the law of what a rule emits; ``how`` as of `emission_law`."""
+        self.require_accepted(name, rule)
+        small, trees = self._on(instance)
         with raising():
-            return tree_emission_law(rule.rule, *self._on(instance), **how)
+            return emission_law(rule, small, drafting=trees, **how)
 
     def optimum(self, instance: Instance, *, exact: bool) -> Any:
         """Return the most tokens per call of any lossless rule; None where there are too many draft trees."""

@@ -65,7 +65,8 @@ class DraftTable:
         law, given = self.law, self._chosen.from_numpy
         nodes = given(law.nodes[trees])
         draft, target = TableRows(self._draft, nodes), TableRows(self._target, nodes)
-        return Drafts(given(law.tokens[trees]), given(law.parents[trees]), draft, target, law.num_paths)
+        ids = given(law.tokens[trees]), given(law.parents[trees])
+        return Drafts(*ids, draft, target, law.num_paths, law.depth, law.fan_out)
 
     def paths(self, trees: Integers) -> Paths:
         """Return the arrays of the paths numbered ``trees`` [R]; errors as of `Drafts.paths`."""
@@ -136,15 +137,17 @@ def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
     """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
-    next_state: State = ()
     if isinstance(verifier, StatefulVerifier):
         verdict, next_state = verifier.verify(drafts, decisions, state)
-    else:
-        verdict = verifier.verify(drafts, decisions)
-    if not isinstance(verdict, Verdict):
+        return _as_verdict(verdict), next_state
+    return _as_verdict(verifier.verify(drafts, decisions)), ()
+
+
+def _as_verdict(returned: object) -> Verdict:
+    if not isinstance(returned, Verdict):
         must = "it must return a Verdict (node [B], next_token [B], drafts)"
-        raise VerdictError(f"verify returned {type(verdict).__name__}; {must}")
-    return verdict, next_state
+        raise VerdictError(f"verify returned {type(returned).__name__}; {must}")
+    return returned
 
 
 def checked_node(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:

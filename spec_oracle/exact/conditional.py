@@ -104,7 +104,7 @@ def conditional_laws(
         given = converted(some, chosen)
         verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]
         path = some.path_to(checked_node(verdict, given, chosen))
-        accepted = zip(path.tokens.tolist(), path.length.tolist(), strict=True)
+        accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
         is_open = isinstance(verdict.next_token, OpenToken)
         next_token = verdict.next_token if is_open else checked_next_token(verdict, given, chosen)
         return Emitted([tuple(tokens[:length]) for tokens, length in accepted], next_token)

@@ -27,7 +27,7 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.toy import Context
-from verifiers import Siblings, Paths
+from verifiers import Paths, Siblings
 
 Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
 PathTuple: TypeAlias = tuple[Context, ...]

@@ -45,6 +45,23 @@ class DraftLaw:
     probability: Numbers
     num_paths: int | None = None
 
+    @cached_property
+    def depth(self) -> int:
+        """Tokens of the longest path of any tree."""
+        depths = np.zeros(self.nodes.shape, dtype=np.int64)
+        for place, parent in enumerate(self.parents.T):
+            above = np.take_along_axis(depths, np.maximum(parent + 1, 0)[:, None], axis=1)[:, 0]
+            depths[:, place + 1] = np.where(parent == EMPTY, 0, above + 1)
+        return max(1, int(depths.max()))
+
+    @cached_property
+    def fan_out(self) -> int:
+        """The most drafts that follow one place, or the root, of any tree."""
+        count = np.zeros(len(self.parents), dtype=np.int64)
+        for parent in range(ROOT, self.parents.shape[1]):
+            count = np.maximum(count, (self.parents == parent).sum(axis=1))
+        return max(1, int(count.max()))
+
 
 @runtime_checkable
 class Drafting(Protocol):
@@ -200,7 +217,11 @@ def multiset_law(levels: Sequence[Numbers], drafting: ShapedTrees) -> DraftLaw:
     """
     shape, vocab = drafting.shape, levels[0].shape[1]
     paths, independent = shape.num_paths, {Siblings.INDEPENDENT, Siblings.PATHS}
-    if paths is None or drafting != ShapedTrees(shape, drafting.siblings) or drafting.siblings not in independent:
+    if (
+        paths is None
+        or drafting != ShapedTrees(shape, drafting.siblings)
+        or drafting.siblings not in independent
+    ):
         return shaped_law(levels, drafting)
     single = shaped_law(levels, draft_paths(1, shape.depths[-1], drafting.siblings))
     _require_few(comb(len(single.tokens) + paths - 1, paths), vocab, shape)

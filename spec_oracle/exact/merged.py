@@ -27,7 +27,8 @@ def walked_masses(
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, for a verifier that walks.
 
     All nodes of a depth are run at once; the state of a walk is its node and how many paths pass there.
-    ``any_order``: drafts that differ in their order only are run once. Raises `InvalidInputError` where the verifier is seen not to walk.
+    ``any_order``: drafts that differ in their order only are run once. Raises `InvalidInputError` where the
+    verifier is seen not to walk.
     """
     vocab, length = instance.vocab_size, instance.draft_length
     rows = [chosen.prepare(instance.target.rows(depth)) for depth in range(length + 1)]
@@ -50,7 +51,7 @@ def walked_masses(
     return masses
 
 
-def node_steps(  # noqa: PLR0917
+def node_steps(
     verifier: Verifier,
     siblings: Siblings,
     level: tuple[Numbers, Numbers],
@@ -79,11 +80,13 @@ def node_steps(  # noqa: PLR0917
     rows_of = [chosen.probabilities(rows) for rows in (draft, np.concatenate([target, bonus]))]
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
-        here = node_of[rows]
-        after = np.full((len(rows), num_paths), len(target))
-        nodes = chosen.from_numpy(np.column_stack([here, after])), chosen.from_numpy(np.column_stack([here, 0 * after]))
-        drafted = chosen.from_numpy(tokens[rows])
-        target_rows, draft_rows = TableRows(rows_of[1], nodes[0]), TableRows(rows_of[0], nodes[1])
+        here = node_of[rows][:, None]
+        below = np.full((len(rows), num_paths), len(target))
+        drafted, in_target, in_draft = (
+            chosen.from_numpy(ids)
+            for ids in (tokens[rows], np.hstack([here, below]), np.hstack([here, 0 * below]))
+        )
+        draft_rows, target_rows = TableRows(rows_of[0], in_draft), TableRows(rows_of[1], in_target)
         drafts = Drafts(drafted, 0 * drafted + ROOT, draft_rows, target_rows, num_paths)
         return checked_emissions(verifier.verify(drafts, decisions), drafts, chosen)
 

@@ -8,12 +8,12 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, call_verifier
-from verifiers import AnyVerifier, Drafts, State, Verdict
+from verifiers import AnyVerifier, Drafts, Paths, State, Verdict
 
 Tensor = Any
 
 
-def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -> Floats:
+def accepted_given_drafts(verifier: AnyVerifier, drafts: Paths, state: State) -> Floats:
     """Return E[tau | drafts], float [B], over the verifier's own decisions; arrays are torch tensors.
 
     The block efficiency is its mean over drafts plus one. Tokens that no row of a request gives mass are
@@ -22,12 +22,12 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
     import torch
 
     small, _ = without_unused_tokens(drafts)
-    device = drafts.tokens.device
+    device, trees = drafts.tokens.device, Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
         index = torch.as_tensor(rows, device=device)
-        some = Drafts(small.tokens[index], small.draft_probs[index], small.target_probs[index])
-        verdict, _ = call_verifier(verifier, some, decisions, tuple(array[index] for array in state))
+        kept = tuple(array[index] for array in state)
+        verdict, _ = call_verifier(verifier, trees.take(index), decisions, kept)
         return verdict
 
     arithmetic = Arithmetic(
@@ -43,7 +43,7 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
     return expected
 
 
-def without_unused_tokens(drafts: Drafts) -> tuple[Drafts, Tensor]:
+def without_unused_tokens(drafts: Paths) -> tuple[Paths, Tensor]:
     """Return the drafts over the tokens that have mass in some row of the request, in unchanged order.
 
     The second result, int [B, V'], holds the tokens' numbers in the vocabulary. A verifier never emits the
@@ -63,4 +63,4 @@ def without_unused_tokens(drafts: Drafts) -> tuple[Drafts, Tensor]:
         return rows.gather(-1, index)
 
     tokens = rank.gather(1, drafts.tokens.reshape(batch, -1)).reshape(batch, paths, length)
-    return Drafts(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs)), kept
+    return Paths(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs)), kept

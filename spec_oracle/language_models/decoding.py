@@ -22,6 +22,7 @@ from verifiers import (
     AnyVerifier,
     Drafts,
     ModelBound,
+    Paths,
     SamplingDecisions,
     Verdict,
     drafting_of,
@@ -211,15 +212,17 @@ class _RunningBatch:
         drafts = self._drafts(batch)
         expected = accepted_given_drafts(self.verifier, drafts, self._state) if expectations else None
         verdict = self._verdict(drafts)
-        self._advance(requests * self.num_paths + verdict.path, verdict)
+        self._advance(requests * self.num_paths + verdict.node.clamp(min=0) % self.num_paths, verdict)
         return verdict, expected
 
-    def _verdict(self, drafts: Drafts) -> Verdict:
+    def _verdict(self, drafts: Paths) -> Verdict:
         """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
         small, names = without_unused_tokens(drafts)
-        verdict, self._state = call_verifier(self.verifier, small, self.decisions, self._state)
+        trees = Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
+        verdict, self._state = call_verifier(self.verifier, trees, self.decisions, self._state)
         next_token = names.gather(1, verdict.next_token[:, None])[:, 0]
-        return Verdict(verdict.num_accepted, verdict.path, next_token, drafts.tokens)
+        whole = Drafts.of_paths(drafts.tokens, drafts.draft_probs, drafts.target_probs)
+        return Verdict(verdict.node, next_token, whole)
 
     def _select(self, texts: Tensor) -> None:
         self.target.select(texts)
@@ -230,7 +233,7 @@ class _RunningBatch:
         law = self.truncation.probabilities(logits)
         return law.reshape(batch, self.num_paths, *law.shape[1:])
 
-    def _drafts(self, batch: int) -> Drafts:
+    def _drafts(self, batch: int) -> Paths:
         """Draw the paths; the draft reads all of their tokens but the last, the target all."""
         import torch
 
@@ -243,7 +246,7 @@ class _RunningBatch:
             rows.append(self._law(logits, batch))
             tokens = torch.cat([tokens, self._children(rows[-1][:, :, 0], tokens)[:, :, None]], dim=2)
         target = self.target.read(tokens.reshape(-1, self.draft_length))
-        return Drafts(tokens, torch.cat(rows, dim=2), self._law(target, batch))
+        return Paths(tokens, torch.cat(rows, dim=2), self._law(target, batch))
 
     def _children(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """Draw the next token of every path, int [B, K], from rows [B, K, V], as the verifier wants it."""
@@ -263,7 +266,11 @@ class _RunningBatch:
         self._select(kept)
         tau = verdict.num_accepted[:, None]
         rejected = torch.arange(self.draft_length, device=tau.device)[None, :] >= tau
-        last = verdict.draft_tokens[torch.arange(len(tau), device=tau.device), verdict.path, -1]
+        # Of paths that agree so far any may go on: the last token counts only where all were accepted.
+        path = verdict.node.clamp(min=0) % self.num_paths
+        last = verdict.drafts.tokens.reshape(len(tau), -1, self.num_paths)[:, -1].gather(1, path[:, None])[
+            :, 0
+        ]
         unread = torch.stack([last, verdict.next_token], dim=1)
         # The draft has not read the last drafted token; it counts if all were accepted.
         counts = ~torch.cat([rejected[:, -1:], torch.zeros_like(rejected[:, -1:])], dim=1)

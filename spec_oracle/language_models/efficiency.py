@@ -13,7 +13,7 @@ from spec_oracle.exact.call import enumerated_instance
 from spec_oracle.exact.drafting import num_tuples
 from spec_oracle.optimum import ProvenBound, proven_bound
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, Siblings, ModelBound, StatefulVerifier, drafting_of
+from verifiers import AnyVerifier, ModelBound, Siblings, StatefulVerifier, drafting_of
 
 MAX_PLAN_TUPLES = 5_000
 """A rule for whole toy models solves a transport plan over all draft trees: minutes from here on. It is left

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeAlias, TypeVar
 
-from spec_oracle.exact.tree_drafting import TreeDrafting
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.toy import Context
-from verifiers import Drafting
+from verifiers import Siblings
 
 C = TypeVar("C")
 Paths: TypeAlias = tuple[Context, ...]
@@ -72,7 +72,7 @@ class TransportCertificate:
     bound: Fraction
     budgets: dict[Context, Fraction]
     potentials: dict[Context, Fraction]
-    drafting: Drafting | TreeDrafting
+    drafting: Siblings | Drafting
     stops: dict[Paths, dict[Context, Fraction]]
 
 

@@ -10,9 +10,9 @@ from math import inf
 from typing import Any
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.exact.rationals import to_internal
-from spec_oracle.exact.tree_drafting import TreeDrafting, in_rationals
 from spec_oracle.optimum.certificates import (
     Certificate,
     Paths,
@@ -22,8 +22,7 @@ from spec_oracle.optimum.certificates import (
 )
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_instance_of
-from verifiers import Drafting
-from verifiers.trees import EMPTY, ROOT
+from verifiers import EMPTY, ROOT, Siblings
 
 
 class CertificateError(SpecOracleError):
@@ -139,21 +138,10 @@ def _joint(instance: Instance, model: ToyModel) -> dict[Context, Any]:
     return mass
 
 
-def _trees(instance: Instance, drafting: Drafting | TreeDrafting) -> dict[Paths, Any]:
+def _trees(instance: Instance, drafting: Siblings | Drafting) -> dict[Paths, Any]:
     """Return the mass of every draft tree, named by the distinct paths to its leaves."""
-    if not isinstance(drafting, Drafting):
-        return _trees_of_any_shape(instance, drafting)
-    rows = [to_internal(instance.draft.rows(length)) for length in range(instance.draft_length)]
-    law = draft_law(rows, instance.num_paths, drafting)
-    trees: dict[Paths, Any] = {}
-    for paths, mass in zip(law.tokens.tolist(), law.probability, strict=True):
-        name = tuple(sorted({tuple(path) for path in paths}))
-        trees[name] = trees.get(name, 0) + mass
-    return trees
-
-
-def _trees_of_any_shape(instance: Instance, drafting: TreeDrafting) -> dict[Paths, Any]:
-    law = drafting.law(in_rationals(instance))
+    drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
+    law = drawn.law(in_rationals(instance))
     trees: dict[Paths, Any] = {}
     for tokens, parents, mass in zip(law.tokens.tolist(), law.parents.tolist(), law.probability, strict=True):
         nodes: dict[int, Context] = {ROOT: ()}

@@ -24,17 +24,17 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.tree_drafting import TreeDrafting
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.optimum.concave_program import concave_optimum
 from spec_oracle.optimum.dual_simplex import CoveringProgram
 from spec_oracle.optimum.flow_program import FloatOptimum, flow_optimum
 from spec_oracle.optimum.paths import IndependentPaths
-from spec_oracle.optimum.trees import DistinctTrees, PrefixTree, draft_trees, trees_of
+from spec_oracle.optimum.trees import DistinctTrees, PrefixTree, trees_of
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
-from verifiers import Drafting
+from verifiers import Siblings
 
-Drafts: TypeAlias = IndependentPaths | DistinctTrees
+Drafted: TypeAlias = IndependentPaths | DistinctTrees
 """What a law of drafting allows: independent paths by their law alone, other laws tree by tree."""
 
 MAX_CONTEXTS = 5_000
@@ -44,22 +44,20 @@ AGREEMENT = 1e-10
 """How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
 
 
-def drafts_of(instance: Instance, drafting: Drafting | TreeDrafting) -> Drafts:
+def drafts_of(instance: Instance, drafting: Siblings | Drafting) -> Drafted:
     """Return what ``drafting`` allows on ``instance``; raises `InvalidInputError` for one too large."""
-    if not isinstance(drafting, TreeDrafting):
-        require_instance_of(drafting, "drafting", Drafting)
+    if not isinstance(drafting, Drafting):
+        require_instance_of(drafting, "drafting", Siblings)
     prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
     if prefixes.starts[-1] > MAX_CONTEXTS:
         raise InvalidInputError(f"instance: {prefixes.starts[-1]} contexts, more than {MAX_CONTEXTS}")
-    if drafting is Drafting.INDEPENDENT:
+    if drafting in {Siblings.INDEPENDENT, Siblings.PATHS}:
         return IndependentPaths(prefixes, prefixes.joint(instance.draft), instance.num_paths)
-    if isinstance(drafting, TreeDrafting):
-        return trees_of(instance, drafting)
-    return draft_trees(instance, drafting)
+    return trees_of(instance, drafting)
 
 
 def float_optimum(
-    target: Numbers, ceiling: Integers, drafts: Drafts, gap: float = AGREEMENT
+    target: Numbers, ceiling: Integers, drafts: Drafted, gap: float = AGREEMENT
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none.
 
@@ -84,7 +82,7 @@ class BestBudgets:
     served: Any
 
 
-def best_budgets(target: Numbers, ceiling: Integers, drafts: Drafts) -> BestBudgets:
+def best_budgets(target: Numbers, ceiling: Integers, drafts: Drafted) -> BestBudgets:
     """Maximise sum_v p(v) c(v) over 0 <= c(v) <= c(ceiling[v]), c(root) = 1, that ``drafts`` can serve.
 
     ``target`` [N] is p in exact rationals, of nodes numbered so that parents and ceilings, int [N], come
@@ -109,7 +107,7 @@ class _BudgetProgram:
     """The program in the drops d, with its rows named by their node sets."""
 
     def __init__(
-        self, target: Numbers, ceiling: Integers, drafts: Drafts, guess: FloatOptimum | None
+        self, target: Numbers, ceiling: Integers, drafts: Drafted, guess: FloatOptimum | None
     ) -> None:
         self._target, self._ceiling, self._drafts = target, ceiling, drafts
         # A node that the target never reaches has no drop.

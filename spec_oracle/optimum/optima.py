@@ -7,8 +7,8 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.rationals import to_fraction, to_fractions
-from spec_oracle.exact.tree_drafting import TreeDrafting
 from spec_oracle.optimum.certificates import (
     AcceptanceCertificate,
     Certificate,
@@ -24,7 +24,7 @@ from spec_oracle.optimum.trees import PrefixTree
 from spec_oracle.toy import Instance, ToyModel
 from spec_oracle.toy.model import Row
 from spec_oracle.validation import require_instance_of, require_whole
-from verifiers import Drafting
+from verifiers import Siblings
 
 
 def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
@@ -61,7 +61,7 @@ def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[S
 
 
 def multi_path_optimum(
-    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+    instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
 ) -> Optimum[Certificate]:
     """Return the largest block efficiency, in tokens, of any lossless verifier of ``instance``.
 
@@ -80,7 +80,7 @@ def multi_path_optimum(
 
 
 def tree_optimum(
-    instance: Instance, drafting: TreeDrafting, *, exact: bool = False
+    instance: Instance, drafting: Drafting, *, exact: bool = False
 ) -> Optimum[TransportCertificate]:
     """Return the largest block efficiency, in tokens, of any lossless verifier of trees of ``drafting``.
 
@@ -88,7 +88,7 @@ def tree_optimum(
     accepted must be on the tree. For one tree without randomness it is Σ p(v) over its nodes, the root
     included (docs/theory.md, "Trees"). ``instance.num_paths`` means nothing here. Errors as there.
 
-    >>> from spec_oracle.exact.tree_drafting import LikeliestNodes
+    >>> from spec_oracle.exact.drafting import LikeliestNodes
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> tree_optimum(toy, LikeliestNodes(2), exact=True).value  # the tree 0, 00: 1 + 1/3 + 1/9
     Fraction(13, 9)
@@ -99,7 +99,7 @@ def tree_optimum(
 
 
 def block_transport_optimum(
-    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+    instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
 ) -> Optimum[Certificate]:
     """Return the largest block efficiency, in tokens, of a verifier that may carry over a modified target.
 
@@ -110,7 +110,7 @@ def block_transport_optimum(
 
 
 def _optimum(
-    instance: Instance, drafting: Drafting | TreeDrafting, *, carry_over: bool, exact: bool
+    instance: Instance, drafting: Siblings | Drafting, *, carry_over: bool, exact: bool
 ) -> Optimum[Certificate]:
     numbers = require_instance_of(instance, "instance", Instance).exact
     drafts = drafts_of(numbers, drafting)
@@ -139,7 +139,7 @@ def _optimum(
 
 
 def checked_optima(
-    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+    instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
 ) -> dict[str, Optimum[Any]]:
     """Return the optima by name, the one of a single path for a path from q.
 

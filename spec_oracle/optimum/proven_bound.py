@@ -12,10 +12,10 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafts, drafts_of, float_optimum
+from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafted, drafts_of, float_optimum
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
-from verifiers import Drafting
+from verifiers import Siblings
 
 ROUNDING = 1e-10
 
@@ -36,7 +36,7 @@ class ProvenBound:
 def proven_bound(
     instance: Instance,
     *,
-    drafting: Drafting = Drafting.INDEPENDENT,
+    drafting: Siblings = Siblings.INDEPENDENT,
     carry_over: bool = False,
     gap: float = AGREEMENT,
 ) -> ProvenBound:
@@ -59,7 +59,7 @@ def proven_bound(
     return ProvenBound(bound, float(target @ best.budgets))
 
 
-def potential_bound(target: Floats, ceiling: Integers, drafts: Drafts, potentials: Floats) -> float:
+def potential_bound(target: Floats, ceiling: Integers, drafts: Drafted, potentials: Floats) -> float:
     """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Budgets and the optimum").
 
     Arguments as in `cutting_planes.best_budgets`.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.exact.rationals import to_fractions, to_internal
-from spec_oracle.exact.tree_drafting import TreeDrafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.size import require_memory
-from verifiers import Drafting
+from verifiers import Siblings
 from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
 
@@ -115,45 +115,27 @@ class DistinctTrees:
         return ~np.eye(len(stop), dtype=bool)[:0], plan
 
 
-def draft_trees(instance: Instance, drafting: Drafting) -> DistinctTrees:
-    """Enumerate the draft trees of an exact ``instance`` under ``drafting``."""
-    length, vocab = instance.draft_length, instance.vocab_size
-    levels = [to_internal(instance.draft.rows(d)) for d in range(length)]
-    law = draft_law(levels, instance.num_paths, drafting)
-    leaves, tree = np.unique(_as_sets(law.contexts[:, :, -1]), axis=0, return_inverse=True)
-    probability = np.full(len(leaves), law.probability[0] * 0)
+def trees_of(instance: Instance, drafting: Siblings | Drafting) -> DistinctTrees:
+    """Enumerate the draft trees of an exact instance: K paths by a law of siblings, or other trees."""
+    numbers = in_rationals(instance)
+    law = (paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting).law(numbers)
+    sets, tree = np.unique(_as_sets(law.nodes), axis=0, return_inverse=True)
+    probability = np.full(len(sets), law.probability[0] * 0)
     np.add.at(probability, tree.reshape(-1), law.probability)
-    prefixes = PrefixTree(vocab, length)
-    distinct = [np.unique(row) for row in leaves]
-    whole, widths = prefixes.contexts[prefixes.starts[length] :], vocab ** np.arange(length, -1, -1)
-    return DistinctTrees(
-        paths=tuple(tuple(whole[leaf] for leaf in row) for row in distinct),
-        nodes=tuple(np.unique(prefixes.starts[:-1] + row[:, None] // widths) for row in distinct),
-        probability=probability,
-        prefixes=prefixes,
-    )
-
-
-def trees_of(instance: Instance, drafting: TreeDrafting) -> DistinctTrees:
-    """Enumerate the draft trees of an ``instance`` that may have any shape, named by their leaves."""
-    law = drafting.law(in_rationals(instance))
-    trees: dict[tuple[int, ...], Any] = {}
-    for nodes, mass in zip(law.nodes, law.probability, strict=True):
-        name = tuple(np.unique(nodes).tolist())
-        trees[name] = trees.get(name, 0) + mass
     prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
-    leaves = [sorted(set(tree) - {prefixes.parent[node] for node in tree if node}) for tree in trees]
+    nodes = [np.unique(row) for row in sets]
+    leaves = [np.setdiff1d(one, prefixes.parent[one[one > 0]]) for one in nodes]
     return DistinctTrees(
         paths=tuple(tuple(sorted(prefixes.contexts[leaf] for leaf in named)) for named in leaves),
-        nodes=tuple(map(np.array, trees)),
-        probability=to_internal(np.array(list(trees.values()), dtype=object)),
+        nodes=tuple(nodes),
+        probability=to_internal(probability),
         prefixes=prefixes,
     )
 
 
-def _as_sets(leaves: Integers) -> Integers:
-    """Bring rows [T, K] that hold the same set to the same form: sorted, repeats replaced by the smallest."""
-    ordered = np.sort(leaves, axis=1)
+def _as_sets(nodes: Integers) -> Integers:
+    """Bring rows [T, N] that hold the same set to the same form: sorted, repeats replaced by the smallest."""
+    ordered = np.sort(nodes, axis=1)
     repeated = np.zeros(ordered.shape, dtype=bool)
     repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     return np.sort(np.where(repeated, ordered[:, :1], ordered), axis=1)

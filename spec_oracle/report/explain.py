@@ -38,8 +38,7 @@ FOUND = {
 _SUITES: Mapping[str, Suite] = {**SUITES, "server": SERVER}
 
 _EXAMPLES = {
-    "verifier": "spec-oracle audit block",
-    "tree": "spec-oracle audit trees/eagle",
+    "rule": "spec-oracle audit block",
     "sampler": "spec-oracle audit my_module:verify",
     "engine": "spec-oracle audit my_module:Engine",
 }

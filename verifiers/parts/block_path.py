@@ -70,17 +70,20 @@ def verify_path(path: Path, target: Rows, draft: Rows, decisions: DecisionSource
     return tau, draw_correction(path, target, draft, tau, pick(weights, tau), decisions, place=place)
 
 
-def selected(path: Path, target: Array, laws: Array) -> tuple[Path, Rows, Rows]:
-    """Return a selected path as a chain, with the rows of target and draft along it.
+def chain(tokens: Array, target: Array, draft: Array, length: Array = None) -> tuple[Path, Rows, Rows]:
+    """Return one path given by arrays, and the rows of target and draft along it.
 
-    ``target`` [B, L+1, V]; ``laws`` [B, L, V]: the rows by which the path was selected, in place of q.
+    ``tokens`` int [B, L], of which ``length`` int [B] count; ``target`` [B, L+1, V]; ``draft`` [B, L, V].
     """
-    length = laws.shape[1]
-    chain = Path(path.tokens, arange_like(path.tokens, length)[None, :], path.length, 1)
-    return chain, PathRows(target[:, None], length), PathRows(laws[:, None], length)
+    longest = draft.shape[1]
+    path = Path(tokens, arange_like(tokens, longest)[None, :], length, 1)
+    return path, PathRows(target[:, None], longest), PathRows(draft[:, None], longest)
 
 
 def verify_selected(path: Path, target: Array, laws: Array, decisions: DecisionSource) -> tuple[Array, Array]:
-    """Run block verification on a `selected` path; return the accepted place and the next token, int [B]."""
-    tau, next_token = verify_path(*selected(path, target, laws), decisions)
+    """Run block verification on a selected path; return the accepted place and the next token, int [B].
+
+    ``target`` [B, L+1, V]; ``laws`` [B, L, V]: the rows by which the path was selected, in place of q.
+    """
+    tau, next_token = verify_path(*chain(path.tokens, target, laws, path.length), decisions)
     return path.node(tau), next_token

@@ -34,6 +34,7 @@ from verifiers.arrays import (
     ones,
     pick_each,
     positive_part,
+    zeros,
 )
 from verifiers.interface import ROOT, DecisionSource, Drafts, Verdict
 from verifiers.parts.places import Places
@@ -88,8 +89,9 @@ def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: 
 
     above = filled(order[:, 0], ROOT)
     left = _Left(row_after(above), ones(row_after(above)[:, 0]))
-    entered = ones(xp.stack([left.weight] * (drafts.places + 1), axis=1))
-    weight = ones(entered)
+    # Below an empty place nothing counts: it is never entered.
+    entered = xp.stack([left.weight, *[zeros(left.weight)] * drafts.places], axis=1)
+    weight = xp.asarray(entered, copy=True)
     for step in range(drafts.places):
         place = order[:, step]
         parent = places.row[request, place] + ROOT

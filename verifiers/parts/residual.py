@@ -66,7 +66,7 @@ def last_success(success: Array) -> Array:
     return xp.flip(first_success(xp.flip(success, axis=1))[:, :-1], axis=1)
 
 
-def draw_correction(
+def draw_correction(  # noqa: PLR0917
     path: Path,
     target: Rows,
     draft: Rows,

@@ -1,8 +1,9 @@
 """Walking down the draft tree with a one-step rule.
 
 At every node a one-step rule is shown the drafts that were drawn there and returns one token whose law is the
-target's row, whatever the drafts. If that token was drafted the walk goes on below it, else it stops. Any such rule gives a lossless verifier: what is emitted at each node has the law p given the prefix,
-and the drafts further down are still untouched draws from q.
+target's row, whatever the drafts. If that token was drafted the walk goes on below it, else it stops. Any
+such rule gives a lossless verifier: what is emitted at each node has the law p given the prefix, and the
+drafts further down are still untouched draws from q.
 """
 
 from dataclasses import dataclass

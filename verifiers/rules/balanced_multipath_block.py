@@ -1,6 +1,6 @@
 """Balanced multi-path block verification: select a path by balanced selection, then verify it as a block."""
 
-from verifiers.arrays import arange_like, filled, kept, namespace, pick, working_rows, zeros
+from verifiers.arrays import arange_like, filled, namespace, pick, working_rows, zeros
 from verifiers.interface import ROOT, DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
 from verifiers.parts.block_path import verify_selected

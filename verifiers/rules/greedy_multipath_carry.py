@@ -16,7 +16,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Paths, Siblings, State, Traits, Verdict
-from verifiers.parts.block_path import selected
+from verifiers.parts.block_path import chain
 from verifiers.parts.carry import LayeredRow, Layers, advance, owed
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
 from verifiers.parts.residual import draw_correction, last_success
@@ -78,7 +78,7 @@ class GreedyMultipathCarryVerifier:
         law = xp.stack([step.law for step in steps], axis=1)
         scale = xp.stack([*(step.surplus for step in steps), bonus_chance], axis=1)
         along = drafts.path_to((paths.draft_length - 1) * paths.num_paths + path)
-        next_token = draw_correction(*selected(along, target, law), tau, pick(scale, tau), decisions)
+        next_token = draw_correction(*chain(along.tokens, target, law), tau, pick(scale, tau), decisions)
         verdict = Verdict.on_paths(drafts, path, tau, next_token)
         return verdict, _next_state(steps, tau, next_token, paths, path).state
 

@@ -46,14 +46,16 @@ class LookaheadMultipathBlockVerifier:
         return Verdict(*verify_selected(along, target, xp.stack(laws, axis=1), decisions), drafts)
 
     def _depths(self, drafts: Drafts, ways: "_Ways") -> list["_Depth"]:
-        """Divide the ranks at every node of every path, from where they begin; paths that ended keep theirs."""
+        """Divide the ranks at every node of every path; paths that ended keep theirs."""
         xp = namespace(drafts.tokens)
         every = arange_like(drafts.tokens, drafts.batch * ways.count)
         begins = ways.begin(every)
         prefix, depths = begins, list[_Depth]()
         for position in range(ways.length):
             token, drafted = ways.tokens(drafts, position)
-            target, draft = (_flat(rows, ways.nodes(drafts, position)) for rows in (drafts.target, drafts.draft))
+            target, draft = (
+                _flat(rows, ways.nodes(drafts, position)) for rows in (drafts.target, drafts.draft)
+            )
             if drafted is not None:
                 draft = xp.where(drafted[:, None], draft, target)
             # Prefixes that agree in their rows, and in all that went before, are divided once.
@@ -118,7 +120,7 @@ class _Ways:
         return [above[:, path] for path in range(self.count)]
 
     def tokens(self, drafts: Drafts, position: int) -> tuple[Array, Array | None]:
-        """Return the drafts at ``position``, int [B K], and whether there is one, None where there always is."""
+        """Return the drafts at ``position``, int [B K], and whether there are such; None: all are there."""
         xp = namespace(drafts.tokens)
         if self.places is None:
             level = drafts.tokens[:, position * self.count : (position + 1) * self.count]
@@ -136,7 +138,7 @@ class _Ways:
         every = arange_like(way, way.shape[1])[None, :]
         end = xp.max(xp.where(way >= 0, every, -1), axis=1)
         along = drafts.path_to(xp.where(end >= 0, pick(way, kept(end >= 0, end)), self.start))
-        stem = drafts.path_to(self.start).length
+        stem = drafts.path_to(self.start).lengths
         selected, rows = xp.stack(list(laws), axis=1), []
         for depth in range(along.tokens.shape[1]):
             at = depth - stem

@@ -12,7 +12,7 @@ from lab.specimens.foreign.rows import Array, draw, invert, residual, token_rule
 from lab.specimens.specimen import specimen, specimens_of
 from spec_oracle.contracts import SamplerFunction
 
-control = partial(specimen, "control", rule="token", function=rows.per_request)
+control = partial(specimen, "control", declared="token", function=rows.per_request)
 
 
 def drawing(draw: Callable[[Array, Any], int]) -> SamplerFunction:
@@ -25,12 +25,12 @@ def drawing(draw: Callable[[Array, Any], int]) -> SamplerFunction:
     return rows.per_request(rule)
 
 
-specimens_of(rule="token", function=rows.per_request)(
+specimens_of(declared="token", function=rows.per_request)(
     token_rule=("control: Accept with min(1, p/q), correct from the residual", token_rule)
 )
 
 
-@specimen("N9", rule="token", function=rows.per_request)
+@specimen("N9", declared="token", function=rows.per_request)
 def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for everything, rescaled to (0, 1) after each test."""
     u = rng.random()
@@ -80,7 +80,7 @@ def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("N2", rule="sample_and_match", function=rows.per_request)
+@specimen("N2", declared="sample_and_match", function=rows.per_request)
 def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw from the target at every position and stop at the first token that is not the draft's."""
     emitted: list[int] = []
@@ -91,7 +91,7 @@ def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return emitted
 
 
-@specimen("N8", rule="sample_and_match", function=rows.per_request)
+@specimen("N8", declared="sample_and_match", function=rows.per_request)
 def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Treat the draft as certain: accept with p(x), correct from p without x."""
     token = np.arange(p.shape[1])
@@ -132,7 +132,7 @@ def legacy_numpy(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return token_rule(x, q, p, np.random, accept=lambda i: uniform() < p[i, x[i]] / q[i, x[i]])
 
 
-@control(rule="block")
+@control(declared="block")
 def block_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Block verification."""
     w = rows.block_weights(x, q, p)

@@ -322,7 +322,7 @@ def third_path(x: Array, q: Array, p: Array) -> Rows:
 
 # Right code with a path of its own.
 
-specimens_of(rule="token", function=on_target)(
+specimens_of(declared="token", function=on_target)(
     shape_four_drafts_a_time=(
         "control: Take the rows in groups of four, with a rest",
         lambda p: _pieces(p, 4, 1),
@@ -335,7 +335,7 @@ specimens_of(rule="token", function=on_target)(
     ),
     shape_contiguous_first=("control: Rows are made contiguous first", np.ascontiguousarray),
 )
-specimens_of(rule="token", function=emitting)(
+specimens_of(declared="token", function=emitting)(
     shape_ids_of_four_bytes=(
         "control: Ids of 32 bits hold every token",
         lambda tokens, vocab: tokens.astype(np.uint32).astype(np.int64),
@@ -343,20 +343,20 @@ specimens_of(rule="token", function=emitting)(
 )
 
 
-@specimen("control", rule="token", prefix="shape-", function=on_target)
+@specimen("control", declared="token", prefix="shape-", function=on_target)
 def logarithms_and_back(p: Array) -> Array:
     """Rows pass through logarithms of float64."""
     with np.errstate(divide="ignore"):
         return np.exp(np.log(p.astype(np.float64)))
 
 
-specimens_of(rule="token", function=seeing)(
+specimens_of(declared="token", function=seeing)(
     shape_rows_of_float64=(
         "control: Rows and ids are converted first",
         lambda x, q, p: (x.astype(np.int64), q.astype(np.float64), p.astype(np.float64)),
     )
 )
-specimens_of(rule="recursive_rejection", function=siblings, num_paths=2)(
+specimens_of(declared="recursive_rejection", function=siblings, num_paths=2)(
     shape_paths_one_by_one=(
         "control: Paths are copied one by one",
         lambda x, q, p: (x, q, np.stack([p[:, k] for k in range(p.shape[1])], axis=1)),

@@ -38,7 +38,7 @@ def _row(values: Array, tau: Array) -> Array:
     return values[torch.arange(len(tau)), tau]
 
 
-@torch_specimen("control", rule="token")
+@torch_specimen("control", declared="token")
 def multinomial_correction(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Uniforms for all positions, one multinomial draw."""
     u = torch.rand(x.shape, generator=generator, dtype=torch.float64)
@@ -47,7 +47,7 @@ def multinomial_correction(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, extra)
 
 
-@torch_specimen("control", rule="token")
+@torch_specimen("control", declared="token")
 def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Corrections for all positions by races of in-place exponential noise, merged by masks."""
     tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))
@@ -59,7 +59,7 @@ def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, recovered.mul(chosen).sum(dim=1))
 
 
-@torch_specimen("control", rule="token")
+@torch_specimen("control", declared="token")
 def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One vector of exponentials per request, used at every position; one winner is emitted."""
     u = torch.rand(x.shape, dtype=torch.float64)
@@ -69,7 +69,7 @@ def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, recovered.gather(1, tau[:, None])[:, 0])
 
 
-@torch_specimen("control", rule="token")
+@torch_specimen("control", declared="token")
 def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Log of the residual plus Gumbel noise from uniforms."""
     tau = _length(torch.rand_like(_ratios(x, q, p)).log() < _ratios(x, q, p).log())
@@ -78,7 +78,7 @@ def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
     return _emit(x, tau, (_row(_residuals(q, p), tau).log() + noise).argmax(dim=-1))
 
 
-@torch_specimen("control", rule="token")
+@torch_specimen("control", declared="token")
 def inverse_cdf_search(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Inversion by searchsorted; a second uniform for the token."""
     tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))

@@ -1,8 +1,8 @@
 """The check `calls` of rules: the tokens of several calls are distributed as the target's.
 
-The distribution over several calls is enumerated, a state that is carried over and a stop token included. For
-rules on draft trees the distributions on some instances are enumerated twice, in turn: where one call is
-lossless, and keeps nothing for the next one, the text of several calls is.
+The distribution over several calls is enumerated, a state that is carried over and a stop token included. On
+trees the distributions on some instances are enumerated twice, in turn: where one call is lossless, and keeps
+nothing for the next one, the text of several calls is.
 """
 
 from functools import partial
@@ -14,29 +14,34 @@ from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.joint import law_on
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 
+INSTANCES = ("flat", "peaked", "reversed")
 
-def calls(subject: VerifierSubject, context: Context) -> CheckResult:
-    """Enumerate the text of several calls, carried state and a stop token included."""
+
+def calls(subject: RuleSubject, context: Context) -> CheckResult:
+    """Enumerate the text of several calls on paths, carried state and a stop token included; then trees."""
     if subject.facts.bound is not None:
         return CheckResult("", Status.SKIPPED, DECLARED)
     paths = next(iter(instances_for(context, subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
-    return decoded(subject, context, context.rate, instance=instance)
+    found = decoded(subject, context, context.rate, instance=instance)
+    if found.status is not Status.PASSED or not subject.on_trees or context.is_lossy(subject):
+        return found
+    return _twice_on_trees(subject, context) or found
 
 
 @part
-def decoded(subject: VerifierSubject, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+def decoded(subject: RuleSubject, context: Context, rate: float, *, instance: Instance) -> CheckResult:
     """Enumerate two calls and one token more of a toy instance, with a stop token and without."""
     del rate
     tokens = 2 * instance.draft_length + 1
-    how: dict[str, Any] = {"exact": context.exact, "array": "numpy" if context.exact else context.array}
+    how: dict[str, Any] = {"exact": context.exact, "array": "numpy" if context.exact else subject.array}
     try:
-        law_with = partial(decoded_law, subject.verifier, instance, tokens, **how)
+        law_with = partial(decoded_law, subject.rule, instance, tokens, **how)
         with raising():
             laws = [law_with(stop_token=stop) for stop in (None, 0)]
     except (DecisionError, VerdictError) as error:
@@ -54,15 +59,12 @@ def decoded(subject: VerifierSubject, context: Context, rate: float, *, instance
     return passed(f"total variation of the first {tokens} tokens {size}", **found)
 
 
-INSTANCES = ("flat", "peaked", "reversed")
-
-
-def calls_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
-    """Enumerate each instance, then each again."""
-    toys = panel(3, DEPTH, 1, context.seed)
-    kind = next(iter(draftings(subject.accepts, DEPTH)))
+def _twice_on_trees(subject: RuleSubject, context: Context) -> CheckResult | None:
+    """Enumerate instances on trees, then each again; return what is wrong with that, None for nothing."""
+    toys, drafting = panel(3, DEPTH, 1, context.seed), next(iter(draftings(subject.on_trees, DEPTH).values()))
+    law_of = partial(law_on, subject, context, lambda _: drafting)
     try:
-        rounds = [[law_on(subject, context, toys[name], kind) for name in INSTANCES] for _ in range(2)]
+        rounds = [[law_of(toys[name]) for name in INSTANCES] for _ in range(2)]
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     for before, after in zip(*rounds, strict=True):
@@ -71,4 +73,4 @@ def calls_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
             detail = "one call depends on calls before it: the probability of an output changed by "
             tv = float(max(before.total_variation, after.total_variation))
             return failed(f"{detail}{float(moved):.3g}", how=How.PROVEN, total_variation=tv)
-    return passed("the output distribution of a call is the same after other calls", how=How.PROVEN)
+    return None

@@ -6,18 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from spec_oracle.arrays import Integers
-from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.tree_drafting import (
-    LikeliestNodes,
-    ShapedTrees,
-    StochasticBeam,
-    TreeDrafting,
-    TreeShape,
-)
-from spec_oracle.exact.tree_emission import TreeTable
+from spec_oracle.exact.arithmetic import NUMPY
+from spec_oracle.exact.call import DraftTable
+from spec_oracle.exact.drafting import Drafting, LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
-from verifiers.trees import ROOT, Siblings, TreeDrafts
+from verifiers import ROOT, Drafts, Siblings
 
 DEPTH: Final = 2
 """Of the audit's own trees; users' instances have deeper ones."""
@@ -35,7 +28,7 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
 
 
 @cache
-def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
+def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
     """Return how trees of up to ``length`` tokens are drafted, by name, for every law that is accepted."""
     return {
         f"{label(law)}, {name}": drafting
@@ -46,9 +39,9 @@ def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDra
 
 
 @cache
-def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
+def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
     """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
-    firsts = dict[Siblings, tuple[str, TreeDrafting]]()
+    firsts = dict[Siblings, tuple[str, Drafting]]()
     for name, drafting in draftings(accepts, length).items():
         firsts.setdefault(drafting.siblings, (name, drafting))
     return dict(firsts.values())
@@ -59,7 +52,7 @@ def label(law: Siblings) -> str:
     return "paths" if law is Siblings.PATHS else f"{law.value} siblings"
 
 
-def _draftings_of(law: Siblings, length: int) -> Iterator[tuple[str, TreeDrafting]]:
+def _draftings_of(law: Siblings, length: int) -> Iterator[tuple[str, Drafting]]:
     if law is Siblings.BEAM:
         yield "a stochastic beam of 2", StochasticBeam(2)
         return
@@ -78,7 +71,7 @@ def _deepened(parents: tuple[int, ...], length: int) -> TreeShape:
     return TreeShape((*parents, *(slots + depth - 1 for depth in range(length - DEPTH))))
 
 
-def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, TreeDrafting]]:
+def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, Drafting]]:
     """Yield what `shapes` tries: a description, V, L, and the drafting."""
     for law in Siblings:
         if law not in accepts:
@@ -102,17 +95,23 @@ def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, 
                 yield f"{label(law)}, the {count} likeliest contexts", 3, 2, LikeliestNodes(count)
 
 
-class SampledTrees:
-    """Trees of one drafting on one instance, sampled by number, in the array library of the code."""
+class SampledDrafts:
+    """Drafts of one drafting on one instance, sampled by number; numpy, float64."""
 
-    def __init__(self, instance: Instance, drafting: TreeDrafting, array: str = "numpy") -> None:
-        self._table = TreeTable(instance.floats, drafting, arithmetic(array=array))
+    def __init__(self, instance: Instance, drafting: Drafting) -> None:
+        self._table = DraftTable(instance.floats, drafting, NUMPY)
         self._probability = self._table.law.probability / self._table.law.probability.sum()
 
-    def sample(self, batch: int, rng: np.random.Generator) -> Integers:
-        """Return the numbers of ``batch`` trees."""
-        return rng.choice(len(self._probability), size=batch, p=self._probability)
+    def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
+        """Return the drafts of so many requests, in arrays of their own."""
+        drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
+        return in_own_arrays(drafts)
 
-    def drafts(self, trees: Integers) -> TreeDrafts:
-        """Return the trees of these numbers as one batch."""
-        return self._table.drafts(trees)
+
+def in_own_arrays(drafts: Drafts) -> Drafts:
+    """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
+    if drafts.num_paths is not None:
+        paths = drafts.paths
+        return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+    rows = drafts.draft.dense(), drafts.target.dense()
+    return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)

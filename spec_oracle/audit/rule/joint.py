@@ -1,120 +1,142 @@
 """The check `joint` of rules: the output distribution of one call, every random decision enumerated.
 
-A rule takes each decision from a source; the source runs every outcome with its probability. Rules for draft
-trees are run on every instance, for every kind of siblings that they accept and every shape of tree, on all
-draft trees.
+A rule takes each decision from a source; the source runs every outcome with its probability. It is run on the
+K paths of every instance, and then, if it accepts trees, on every kind of siblings and every shape of tree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+import verifiers
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import judge_laws
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
-from spec_oracle.audit.rule.length import Laws, as_declared, identified
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, names
+from spec_oracle.audit.rule.length import as_declared, identified
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 
+LawOf = Callable[..., EmissionLaw]
 
-def joint(subject: VerifierSubject, context: Context) -> CheckResult:
-    """Run every outcome of every decision on every instance; in rationals where the context is exact."""
 
-    def law_of(instance: Instance, *, exact: bool = context.exact) -> EmissionLaw:
-        with raising():
-            array = "numpy" if exact else context.array
-            return emission_law(subject.verifier, instance, exact=exact, array=array, merged=False)
+def joint(subject: RuleSubject, context: Context) -> CheckResult:
+    """Run every outcome of every decision on every instance; in rationals where the context is exact.
 
+    Figures are those of the K paths, or of the first trees for which the rule is wrong.
+    """
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
-    instances, failure = instances_for(context, subject.num_paths), ""
-    laws: dict[str, EmissionLaw] = {}
+    instances = instances_for(context, subject.num_paths)
+    law_of = partial(law_on, subject, context, subject.paths)
+    laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
+    on_paths = judge_laws(laws, instances, facts, law_of, how="enumerated", failure=failure)
+    if on_paths.status is not Status.PASSED or not subject.on_trees:
+        return on_paths
+    on_trees = _on_trees(subject, context, replace(facts, rule_at=None))
+    if on_trees.status is Status.FAILED or on_paths.findings is None:
+        return on_trees
+    rule, length = _length(subject, on_trees.findings or on_paths.findings)
+    findings = on_paths.findings
+    if findings.length is None or (length and length.status is Status.FAILED):
+        findings = replace(findings, rule=rule, length=length)
+    detail = f"{on_paths.detail}; {on_trees.detail}"
+    return replace(on_paths, detail=detail, scope=(*on_paths.scope, *on_trees.scope), findings=findings)
+
+
+def _length(subject: RuleSubject, on_trees: Findings) -> tuple[str | None, CheckResult | None]:
+    """Return the rule that emits the same on trees, if none is declared, and what is known of the length."""
+    if subject.name in verifiers.names():
+        return None, None
+    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
+    some = [name for name in on_trees.laws if name.partition(", ")[0] in {"flat", "peaked"}] or [
+        *on_trees.laws
+    ]
+    kinds = {name: (on_trees.instances[name], name.partition(", ")[2]) for name in some}
+    drafted = (
+        (name, _drafting(subject, kind, toy), on_trees.laws[name]) for name, (toy, kind) in kinds.items()
+    )
+    if declared := as_declared(subject, drafted):
+        return None, declared
+    toys = {instance.digest: instance for instance, _ in kinds.values()}
     try:
-        for name, instance in instances.items():
-            laws[name] = law_of(instance)
-    except (DecisionError, VerdictError) as error:
-        failure = f"instance {[*instances][len(laws)]!r}: {error}"
-    return judge_laws(laws, instances, facts, law_of, how="enumerated", failure=failure)
+        with raising():
+            return identified(subject, toys.values()) or (None, None)
+    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one tree can be run
+        return None, None
 
 
-def joint_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
-    """Run every outcome on every tree; figures are those of the first drafting, or of the first wrong one."""
+def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> CheckResult:
+    """Run every outcome on every tree that the rule accepts."""
     depth = min(context.draft_length, DEPTH)
     instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
-    facts = replace(subject.facts, rule_at=None)  # the rules of `judge_laws` are for paths
-    facts = replace(facts, tolerance=0.0) if context.exact else facts
-    laws: dict[str, EmissionLaw] = {}
-    tried, failure, kinds = dict[str, tuple[str, Instance]](), "", dict[str, None]()
-    try:
-        for name, instance in instances.items():
-            for kind in draftings(subject.accepts, instance.draft_length):
-                kinds[kind], tried[f"{name}, {kind}"] = None, (kind, instance)
-                laws[f"{name}, {kind}"] = law_on(subject, context, instance, kind)
-    except (DecisionError, VerdictError) as error:
-        failure = f"instance {[*tried][-1]!r}: {error}"
-    of = {key: instance for key, (_, instance) in tried.items()}
-    where = f"{len(instances)} toy instances x {len(kinds)} kinds of draft trees"
-    result = judge_laws(laws, of, facts, law_on, how="enumerated", failure=failure, where=where)
-    findings = result.findings
-    if findings is None or not laws:
-        return result
-    if result.status is not Status.FAILED:
-        by_kind = {key: (tried[key][0], law) for key, law in laws.items()}
-        findings = _with_length(subject, instances, findings, by_kind)
-    kind = tried[findings.worst][0] if findings.worst else next(iter(kinds))
-    findings = replace(
-        findings,
-        laws={key: law for key, law in laws.items() if tried[key][0] == kind},
-        law_of=lambda instance, **how: law_on(subject, context, instance, kind, **how),
-        optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, instance, kind)).value),
+    tried = {
+        f"{name}, {kind}": (instance, partial(law_on, subject, context, partial(_drafting, subject, kind)))
+        for name, instance in instances.items()
+        for kind in draftings(subject.on_trees, instance.draft_length)
+    }
+    laws, failure = _laws(tried)
+    kinds = dict.fromkeys(
+        kind for i in instances.values() for kind in draftings(subject.on_trees, i.draft_length)
     )
+    where = f"{len(instances)} toy instances x {len(kinds)} kinds of draft trees"
+    of = {key: instance for key, (instance, _) in tried.items()}
+    law_of = next(iter(tried.values()))[1]
+    found = judge_laws(laws, of, facts, law_of, how="enumerated", failure=failure, where=where)
     sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in instances.values()))
     scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
+    if found.findings is None or not found.findings.worst:
+        return replace(found, scope=scope)
+    kind = found.findings.worst.partition(", ")[2]
+    findings = replace(
+        found.findings,
+        laws={key: law for key, law in laws.items() if key.partition(", ")[2] == kind},
+        law_of=tried[found.findings.worst][1],
+        optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, kind, instance)).value),
+    )
     notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
-    return replace(result, findings=findings, scope=scope, notes=notes)
+    return replace(found, findings=findings, scope=scope, notes=notes)
 
 
-def _with_length(
-    subject: TreeSubject, instances: Mapping[str, Instance], findings: Findings, laws: Laws
-) -> Findings:
-    """Add what the output distributions say of the accepted length, of a rule that is not built in."""
-    if subject.name in names():
-        return findings
-    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
-    chosen = [instances[name] for name in ("flat", "peaked") if name in instances] or [*instances.values()]
-    some = {key: of for key, of in laws.items() if any(of[1].instance.digest == one.digest for one in chosen)}
-    if declared := as_declared(subject, some):
-        return replace(findings, length=declared)
-    try:
-        with raising():
-            rule, length = identified(subject, chosen) or (None, None)
-    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one tree can be run
-        return findings
-    return replace(findings, rule=rule, length=length)
+def _laws(tried: Mapping[str, tuple[Instance, LawOf]]) -> tuple[dict[str, EmissionLaw], str]:
+    """Return the output distributions by name, until one is none; and what is wrong with that."""
+    laws = dict[str, EmissionLaw]()
+    for name, (instance, law_of) in tried.items():
+        try:
+            laws[name] = law_of(instance)
+        except (DecisionError, VerdictError) as error:
+            return laws, f"instance {name!r}: {error}"
+    return laws, ""
 
 
 def law_on(
-    subject: TreeSubject, context: Context, instance: Instance, kind: str, *, exact: bool | None = None
+    subject: RuleSubject,
+    context: Context,
+    drafting_on: Callable[[Instance], Drafting],
+    instance: Instance,
+    *,
+    exact: bool | None = None,
 ) -> EmissionLaw:
-    """Return the output distribution on an instance; ``exact`` as the context says, unless it is given.
-
-    Raises `InvalidInputError` where the instance is too short for this ``kind`` of trees.
-    """
+    """Return the output distribution on an instance; ``exact`` as the context says, unless it is given."""
     is_exact = context.exact if exact is None else exact
-    drafting, how = _drafting(subject, instance, kind), {"array": "numpy" if is_exact else subject.array}
+    array = "numpy" if is_exact else subject.array
     with raising():
-        return tree_emission_law(subject.rule, instance, drafting, exact=is_exact, **how)
+        drafting = drafting_on(instance)
+        return emission_law(
+            subject.rule, instance, drafting=drafting, exact=is_exact, array=array, merged=False
+        )
 
 
-def _drafting(subject: TreeSubject, instance: Instance, kind: str) -> Any:
-    found = draftings(subject.accepts, instance.draft_length)
+def _drafting(subject: RuleSubject, kind: str, instance: Instance) -> Drafting:
+    """Return a kind of trees; raises `InvalidInputError` where the instance is too short for it."""
+    found = draftings(subject.on_trees, instance.draft_length)
     if kind not in found:
         raise InvalidInputError(f"instance: draft_length {instance.draft_length} is too short for {kind}")
     return found[kind]

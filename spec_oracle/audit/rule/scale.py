@@ -7,6 +7,7 @@ represent the others.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -16,19 +17,18 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, in_library, tree_verdicts
+from spec_oracle.audit.rule.subject import RuleSubject, verdicts
 from spec_oracle.audit.sampler import scale as large
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.contracts import SubjectRaisedError
-from spec_oracle.exact import DecisionError, VerdictError
+from spec_oracle.exact import DecisionError, VerdictError, emission_law
+from spec_oracle.exact.conditional import conditional_laws
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.tree_emission import tree_conditional_laws, tree_emission_law
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import traits_of
-from verifiers.trees import ROOT, TreeDrafts
+from verifiers import ROOT, Drafts, traits_of
 
 VOCABULARIES: Final = (32_000, 151_936)
 """Of Llama 2 and Qwen 2.5."""
@@ -43,18 +43,24 @@ _TARGET: Final = (1 / 4, 0.0)
 _OTHERS: Final = 4096
 
 
-def scale(subject: VerifierSubject, context: Context) -> CheckResult:
-    """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
-    largest = traits_of(subject.verifier).largest_vocab_size
-    reason = f"made for vocabularies of at most {largest} tokens" if largest else subject.never_called_alone
-    return not_asked(reason) if reason else large.scale(subject, context)
-
-
-def scale_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
-    """Judge ids and the output distribution at large vocabularies, and toys in every number type."""
+def scale(subject: RuleSubject, context: Context) -> CheckResult:
+    """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision; then trees."""
     largest = traits_of(subject.rule).largest_vocab_size
-    if largest and largest < max(VOCABULARIES):
-        return not_asked(f"made for vocabularies of at most {largest} tokens")
+    reason = f"made for vocabularies of at most {largest} tokens" if largest else subject.never_called_alone
+    if reason:
+        return not_asked(reason)
+    as_sampler = large.scale(subject, context)
+    if as_sampler.status is not Status.PASSED or not subject.on_trees:
+        return as_sampler
+    on_trees = _on_trees(subject, context)
+    if on_trees.status is not Status.PASSED:
+        return on_trees
+    notes = dict.fromkeys((*as_sampler.notes, *on_trees.notes))
+    return replace(as_sampler, detail=f"{as_sampler.detail}; on trees {on_trees.detail}", notes=tuple(notes))
+
+
+def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
+    """Judge ids and the output distribution at large vocabularies, and toys in every number type."""
     for least, vocab_size in pairwise((0, *VOCABULARIES)):
         tried = [token for token in _EDGES if least <= token < vocab_size]
         if wrong := _wrong_id(subject, vocab_size, np.array([*tried, vocab_size - 1])):
@@ -82,7 +88,7 @@ def scale_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     return passed(detail, how=How.REPRESENTED, notes=tuple(notes))
 
 
-def _wrong_id(subject: TreeSubject, vocab_size: int, ids: Integers) -> str:
+def _wrong_id(subject: RuleSubject, vocab_size: int, ids: Integers) -> str:
     """Emit ids of probability 1: after a draft of probability 0, and after one of probability 1."""
     drafted = np.roll(ids, 1)
     tokens = np.concatenate([drafted, drafted])[:, None]
@@ -91,8 +97,8 @@ def _wrong_id(subject: TreeSubject, vocab_size: int, ids: Integers) -> str:
     draft[request, :, tokens[:, 0]] = 1
     target[request, 1, np.concatenate([ids, ids])] = 1
     target[request, 0, np.concatenate([ids, drafted])] = 1
-    drafts = TreeDrafts(tokens, np.full(tokens.shape, ROOT), draft, target)
-    found = tree_verdicts(subject, in_library(subject, drafts), np.full((len(tokens), 64), 0.5))
+    drafts = Drafts.of_tree(tokens, np.full(tokens.shape, ROOT), draft, target)
+    found = verdicts(subject, drafts, np.full((len(tokens), 64), 0.5))
     wanted = np.stack([np.where(request < len(ids), ROOT, 0), np.concatenate([ids, ids])], axis=1)
     wrong = (found != wanted).any(axis=1)
     if not wrong.any():
@@ -102,7 +108,7 @@ def _wrong_id(subject: TreeSubject, vocab_size: int, ids: Integers) -> str:
     return f"token {token} after place {place}, where {wanted[wrong][0, 1]} has probability 1 ({where})"
 
 
-def _wrong_in(subject: TreeSubject, toy: Instance, dtype: str) -> tuple[str, float]:
+def _wrong_in(subject: RuleSubject, toy: Instance, dtype: str) -> tuple[str, float]:
     """Return what is wrong in one number type, "" if nothing is, and the total variation."""
     try:
         for where, gap in _gaps(subject, toy, dtype):
@@ -113,20 +119,22 @@ def _wrong_in(subject: TreeSubject, toy: Instance, dtype: str) -> tuple[str, flo
     return "", 0.0
 
 
-def _gaps(subject: TreeSubject, toy: Instance, dtype: str) -> Iterator[tuple[str, float]]:
+def _gaps(subject: RuleSubject, toy: Instance, dtype: str) -> Iterator[tuple[str, float]]:
     """Yield total variations in one number type, with what is wrong by that much: toys, then large ones."""
     if dtype not in ("float64", "float32"):  # in which joint and shapes find the distribution on toys
-        for kind, drafting in one_of_each(subject.accepts, DEPTH).items():
+        for kind, drafting in one_of_each(subject.on_trees, DEPTH).items():
             with raising():
-                law = tree_emission_law(subject.rule, toy, drafting, array=subject.array, dtype=dtype)
+                law = emission_law(
+                    subject.rule, toy, drafting=drafting, array=subject.array, dtype=dtype, merged=False
+                )
             yield f"one call on a toy instance, {kind}", float(law.total_variation)
     vocab_size = VOCABULARIES[dtype == "float32"]
     yield f"one call at V = {vocab_size:,}", _gap_at(subject, vocab_size, dtype)
 
 
-def _gap_at(subject: TreeSubject, vocab_size: int, dtype: str) -> float:
+def _gap_at(subject: RuleSubject, vocab_size: int, dtype: str) -> float:
     """Return the total variation of the first two tokens at a large vocabulary."""
-    drafting = next(iter(one_of_each(subject.accepts, 1).values()))
+    drafting = next(iter(one_of_each(subject.on_trees, 1).values()))
     trees = drafting.law(Instance.context_free([0.5, 0.5], _DRAFT, draft_length=1).floats)
     ids = np.array([vocab_size - 2, 5])
     target, draft = np.zeros(vocab_size), np.zeros(vocab_size)
@@ -136,8 +144,8 @@ def _gap_at(subject: TreeSubject, vocab_size: int, dtype: str) -> float:
     following = np.stack([target, *(np.roll(target, step) for step in range(1, len(ids) + 1))])
     rows = np.stack([draft, *(0 * draft for _ in ids)])[trees.nodes], following[trees.nodes]
     with raising():
-        drafts = TreeDrafts(ids[trees.tokens], trees.parents, *rows)
-        laws = tree_conditional_laws(subject.rule, drafts, array=subject.array, dtype=dtype)
+        drafts = Drafts.of_tree(ids[trees.tokens], trees.parents, *rows)
+        laws = conditional_laws(subject.rule, drafts, array=subject.array, dtype=dtype)
     first, after = np.zeros(vocab_size), np.zeros((len(ids), vocab_size))
     for mass, law in zip(trees.probability, laws, strict=True):
         for prefix, masses in law.leaves.items():

@@ -8,6 +8,7 @@ one and of three tokens, trees whose paths end early, other fan-outs, and in flo
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,20 +17,19 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import main_instances, panel
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
-from spec_oracle.exact import DecisionError, VerdictError
+from spec_oracle.exact import DecisionError, VerdictError, emission_law
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.tree_emission import tree_emission_law
-from verifiers import Drafts, traits_of
+from verifiers import Drafts, Paths, traits_of
 from verifiers.errors import InvalidInputError
 
 _ALONE: Final[dict[str, tuple[Any, ...]]] = {
@@ -42,12 +42,12 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 """Axes of a verifier that is enumerated: the rows of a batch are outcomes of decisions there."""
 
 
-def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
+def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
     end, laws = time.process_time() + context.shape_seconds, _laws(subject, context)
-    traits = traits_of(subject.verifier)
+    traits = traits_of(subject.rule)
     paths = (1,) if traits.single_path else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
@@ -62,7 +62,12 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
         return failed(str(error), how=How.PROVEN)
     if covered.wrong:
         return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
-    return found
+    if found.status is not Status.PASSED or not subject.on_trees:
+        return found
+    on_trees = _on_trees(subject, context)
+    if on_trees.status is Status.FAILED:
+        return on_trees
+    return replace(found, detail=f"{found.detail}; {on_trees.detail}", scope=(*found.scope, *on_trees.scope))
 
 
 @part
@@ -72,27 +77,27 @@ def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shap
     return one_shape(subject, _laws(subject, context), shape, seed)
 
 
-def _laws(subject: VerifierSubject, context: Context) -> Laws:
+def _laws(subject: RuleSubject, context: Context) -> Laws:
     """Return what enumerates the verifier at a shape."""
 
-    def laws(shape: Shape, drafts: Sequence[Drafts], until: float) -> Sequence[ConditionalLaw]:
+    def laws(shape: Shape, drafts: Sequence[Paths], until: float) -> Sequence[ConditionalLaw]:
         del shape
         names = ("tokens", "draft_probs", "target_probs")
-        joined = (np.concatenate([getattr(one, name) for one in drafts]) for name in names)
+        joined = Drafts.of_paths(*(np.concatenate([getattr(one, name) for one in drafts]) for name in names))
         try:
             with raising():
-                return conditional_laws(subject.verifier, Drafts(*joined), array=context.array, end=until)
+                return conditional_laws(subject.rule, joined, array=context.array, end=until)
         except InvalidInputError as error:
             raise NotTracedError(f"the rule does not take this size: {error}") from None
 
     return laws
 
 
-def shapes_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
-    """Enumerate the rule on an instance of each size in float64, and of each kind of siblings in float32."""
-    sizes = [(*size, "float64") for size in later_sizes(subject.accepts)]
+def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
+    """Enumerate a rule on trees: of each size in float64, and of each law of siblings in float32."""
+    sizes = [(*size, "float64") for size in later_sizes(subject.on_trees)]
     if "float32" in context.dtypes:
-        some = one_of_each(subject.accepts, DEPTH).items()
+        some = one_of_each(subject.on_trees, DEPTH).items()
         sizes += [(kind, 3, DEPTH, drafting, "float32") for kind, drafting in some]
     worst = 0.0
     for number, (kind, vocab, length, drafting, dtype) in enumerate(sizes):
@@ -102,7 +107,14 @@ def shapes_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
         where = f"V = {vocab}, L = {length}, {dtype}, {kind}, instance {name!r}"
         try:
             with raising():
-                law = tree_emission_law(subject.rule, toys[name], drafting, array=subject.array, dtype=dtype)
+                law = emission_law(
+                    subject.rule,
+                    toys[name],
+                    drafting=drafting,
+                    array=subject.array,
+                    dtype=dtype,
+                    merged=False,
+                )
         except (DecisionError, VerdictError) as error:
             return failed(f"{where}: {error}", how=How.PROVEN)
         tv = float(law.total_variation)

@@ -1,13 +1,9 @@
-"""Rules: objects that take every random decision from a source, so that they can be enumerated.
+"""Rules: objects that take every random decision from a source, so that they can be enumerated."""
 
-A rule for draft paths has ``verify``; one for draft trees ``verify_tree``, and says which laws of siblings it
-accepts.
-"""
-
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -16,168 +12,167 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.draws import plain_verification
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings, label, one_of_each
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, SamplerCode, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.tree_emission import checked_tree_verdict
+from spec_oracle.exact.call import (
+    call_verifier,
+    checked_next_token,
+    checked_node,
+    converted,
+    fresh_state,
+    paths_of,
+)
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.places import defined_at
-from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of, replayed_decisions
-from verifiers.arrays import map_fields
-from verifiers.trees import Siblings, TreeDrafts, TreeVerifier
+from spec_oracle.toy import Instance
+from verifiers import (
+    AnyVerifier,
+    Drafts,
+    ModelBound,
+    Siblings,
+    StatefulVerifier,
+    accepts_of,
+    drafting_of,
+    replayed_decisions,
+    traits_of,
+)
+
+DEFAULT_PATHS: Final = 2
+"""Draft paths of rules for several."""
+
+UNIFORMS: Final = 1024
+"""Uniforms of a request: more than any takes."""
+
+_BATCHES: Final = (8, 1)
+"""Trees of plain calls."""
 
 
 @dataclass(frozen=True)
-class VerifierSubject:
-    """A verifier; ``array`` is the library in which it is also called as a sampler."""
+class RuleSubject:
+    """A rule; ``num_paths`` K of the paths on which it is run, ``array`` its library."""
 
     name: str
-    verifier: AnyVerifier
+    rule: AnyVerifier
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     array: str = "numpy"
-    kind: ClassVar[str] = "verifier"
+    kind: ClassVar[str] = "rule"
     is_rerunnable: ClassVar[bool] = True
     call_form: ClassVar[str] = "it is called as verify(drafts, decisions)"
 
     @property
     def place(self) -> str:
         """Where the rule is defined."""
-        return defined_at(self.verifier.verify)
+        return defined_at(self.rule.verify)
 
     @property
     def carries_state(self) -> bool:
         """Whether a call hands a state to the next one."""
-        return isinstance(self.verifier, StatefulVerifier)
+        return isinstance(self.rule, StatefulVerifier)
 
     @property
     def path_rule_at(self) -> Callable[[int], str] | None:
         """The declared rule, by draft length."""
         return self.facts.rule_at
 
+    @property
+    def drafting(self) -> Siblings:
+        """The law by which it wants its paths drawn."""
+        return drafting_of(self.rule)
+
+    @property
+    def on_trees(self) -> frozenset[Siblings]:
+        """The laws of siblings for which it is audited on trees of other shapes than K paths, if on any."""
+        return frozenset() if traits_of(self.rule).paths_only else accepts_of(self.rule)
+
+    def paths(self, instance: Instance) -> Drafting:
+        """Return how the K paths of an instance are drafted for it."""
+        return paths_of(instance, self.drafting)
+
+    def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
+        """Return one drafting on an instance, by name, for its paths and for every law of trees."""
+        trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
+        return {f"{instance.num_paths} x {label(self.drafting)}": self.paths(instance), **trees}
+
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
-
-    @property
-    def drafting(self) -> Drafting:
-        """The law by which it wants its paths drawn."""
-        return drafting_of(self.verifier)
+        for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
+            rng = stream(seed, "first-call")
+            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
+            for batch in _BATCHES:
+                verdicts(self, drawn.sample(batch, rng), rng.random((batch, UNIFORMS)))
 
     @cached_property
     def code(self) -> SamplerCode:
-        """The verifier as a sampler; raises `InvalidInputError` for one that carries a state."""
-        return SamplerCode(as_sampler(self.verifier), self.array)
+        """The rule as a sampler; raises `InvalidInputError` for one that carries a state."""
+        return SamplerCode(as_sampler(self.rule), self.array)
 
     @property
     def never_batched(self) -> str:
         """Why it is asked nothing of batches and memory, "" where it is."""
-        is_bound = isinstance(self.verifier, ModelBound)
+        is_bound = isinstance(self.rule, ModelBound)
         return "a rule for toy models, never batched in service" if is_bound else ""
 
     @property
     def never_called_alone(self) -> str:
         """Why it is asked nothing that one call under the sampler contract would answer, "" where it is."""
-        if isinstance(self.verifier, StatefulVerifier):
+        if self.carries_state:
             return "it carries tokens over to later calls: this check is for rules that see one call only"
         return self.never_batched
 
 
-_BATCHES: Final = (8, 1)
-"""Trees of plain calls."""
+def of_rule(
+    name: str, rule: AnyVerifier, *, array: str = "numpy", num_paths: int | None = None
+) -> RuleSubject:
+    """Return the subject for a rule; only our own are known to compute in float64 throughout.
 
-TREE_UNIFORMS = 1024
-"""Uniforms of a request: more than any takes."""
-
-PREFIX: Final = "trees/"
-"""What names of built-in tree rules begin with: some rules for paths have the same name."""
-
-
-def names() -> tuple[str, ...]:
-    """Return the names under which the built-in tree rules are audited."""
-    return tuple(f"{PREFIX}{name}" for name in verifiers.tree_rule_names())
-
-
-@dataclass(frozen=True)
-class TreeSubject:
-    """A rule for draft trees whose siblings have a law that it ``accepts``; ``array`` is its library."""
-
-    name: str
-    rule: TreeVerifier
-    accepts: frozenset[Siblings]
-    facts: Facts = NOTHING_DECLARED
-    array: str = "numpy"
-    num_paths: ClassVar[int] = 1
-    kind: ClassVar[str] = "tree"
-    carries_state: ClassVar[bool] = False
-    is_rerunnable: ClassVar[bool] = True
-    path_rule_at: ClassVar[None] = None
-    call_form: ClassVar[str] = "it is called as verify_tree(drafts, decisions)"
-
-    @property
-    def place(self) -> str:
-        """Where the rule is defined."""
-        return defined_at(self.rule.verify_tree)
-
-    def plain_call(self, seed: int) -> None:
-        """Verify one batch of draft trees and one tree."""
-        toy, rng = panel(3, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
-        table = SampledTrees(toy, next(iter(draftings(self.accepts, DEPTH).values())), self.array)
-        for batch in _BATCHES:
-            tree_verdicts(self, table.drafts(table.sample(batch, rng)), rng.random((batch, TREE_UNIFORMS)))
-
-
-def of_tree_rule(name: str, rule: Any, *, array: str = "numpy") -> TreeSubject:
-    """Return the subject for a tree rule; raises `InvalidInputError` for wrong ``accepts`` or ``rule``."""
-    tolerance = ROUNDING if name in names() else FLOAT32_ROUNDING
-    accepts, declared = _accepted(name, rule), getattr(rule, "rule", None)
-    facts = Facts(tolerance=tolerance)
+    Raises `InvalidInputError` for wrong ``accepts``, ``traits`` or ``rule``.
+    """
+    accepted, is_ours = accepts_of(rule), name in verifiers.names()
+    paths = 1 if traits_of(rule).single_path else num_paths or DEFAULT_PATHS
+    facts = Facts(tolerance=ROUNDING if is_ours else FLOAT32_ROUNDING)
+    declared = getattr(rule, "rule", None)
     if isinstance(declared, str):  # that of a walk is a function
-        facts = replace(facts, rule_at=partial(always, _declared(name, accepts, declared)))
-    return TreeSubject(name, rule, accepts, facts, array)
+        facts = Facts(tolerance=facts.tolerance, rule_at=partial(always, _declared(name, accepted, declared)))
+    return RuleSubject(name, rule, facts, paths, array)
 
 
 def _declared(name: str, accepts: frozenset[Siblings], declared: str) -> str:
-    """Return the full name of the declared rule, which must take some of the siblings."""
-    rule, known = declared.removeprefix(PREFIX), verifiers.tree_rule_names()
-    if rule not in known:
-        raise InvalidInputError(f"rule: {name!r} declares {unknown(rule, known, 'tree rule')}")
-    if not accepts & verifiers.tree_rule(rule).accepts:
+    """Return the declared rule, which must take some of the siblings."""
+    known = verifiers.names()
+    if declared not in known:
+        raise InvalidInputError(f"rule: {name!r} declares {unknown(declared, known, 'rule')}")
+    if not accepts & accepts_of(verifiers.get(declared)):
         laws = ", ".join(sorted(law.value for law in accepts))
-        raise InvalidInputError(f"rule: {name!r} declares {rule}, which does not accept its siblings: {laws}")
-    return PREFIX + rule
-
-
-def _accepted(name: str, rule: Any) -> frozenset[Siblings]:
-    accepts, known = getattr(rule, "accepts", None), [law.value for law in Siblings]
-    if isinstance(accepts, str | bytes) or not isinstance(accepts, Collection) or not accepts:
-        found = "no such attribute" if accepts is None else repr(accepts)
         raise InvalidInputError(
-            f"accepts: {name!r} has verify_tree, which needs an attribute accepts, the siblings for which "
-            f"it is lossless, such as accepts = {{'independent'}}; known are {', '.join(known)}; got {found}"
+            f"rule: {name!r} declares {declared}, which does not accept its siblings: {laws}"
         )
-    values = [law.value if isinstance(law, Siblings) else law for law in accepts]
-    if wrong := [value for value in values if value not in known]:
-        raise InvalidInputError(f"accepts: {name!r} has {unknown(str(wrong[0]), known, 'kind of siblings')}")
-    return frozenset(map(Siblings, values))
+    return declared
 
 
-def in_library(subject: TreeSubject, drafts: TreeDrafts) -> TreeDrafts:
-    """Return numpy draft trees in the array library of a rule."""
-    return map_fields(arithmetic(array=subject.array).from_numpy, drafts)
-
-
-def tree_verdicts(subject: TreeSubject, drafts: TreeDrafts, uniforms: Floats) -> Integers:
+def verdicts(subject: RuleSubject, drafts: Drafts, uniforms: Floats) -> Integers:
     """Return (last accepted place, next token) of every request, int [B, 2], decided by its ``uniforms``.
 
-    Raises `ContractError` where the rule returns no verdict, `SubjectRaisedError` where it raises.
+    ``drafts`` are of numpy. Raises `ContractError` where the rule returns no verdict, `SubjectRaisedError`
+    where it raises.
     """
+    return verdicts_on(subject, converted(drafts, arithmetic(array=subject.array)), uniforms)
+
+
+def verdicts_on(subject: RuleSubject, drafts: Drafts, uniforms: Floats) -> Integers:
+    """Return the same for drafts in the library of the rule."""
     chosen = arithmetic(array=subject.array)
     try:
         with raising():
-            verdict = subject.rule.verify_tree(drafts, replayed_decisions(chosen.from_numpy(uniforms)))
-            return np.stack(checked_tree_verdict(verdict, drafts, chosen), axis=1)
+            state = fresh_state(subject.rule, drafts.batch)
+            decisions = replayed_decisions(chosen.from_numpy(uniforms))
+            verdict, _ = call_verifier(subject.rule, drafts, decisions, state)
+            node = checked_node(verdict, drafts, chosen)
+            return np.stack([node, checked_next_token(verdict, drafts, chosen)], axis=1)
     except VerdictError as error:
         raise ContractError(str(error)) from None

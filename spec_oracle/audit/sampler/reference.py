@@ -18,7 +18,7 @@ from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.exact.replay import LARGEST_UNIFORM
 from spec_oracle.toy import Instance
 from verifiers import Paths
-from verifiers.parts.block_path import block_weights, stop_chances
+from verifiers.parts.block_path import block_weights, chain, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
 from verifiers.sampling import invert_cdf
 
@@ -90,15 +90,16 @@ def _token_stop(tokens: Array, draft: Array, target: Array, uniforms: Array) -> 
     tokens int [B, L], draft [B, L, V], target [B, L+1, V], uniforms [B, L]; returns the accepted length [B],
     and the scale of the target's row that follows [B].
     """
-    passed = uniforms < acceptance_ratios(target, draft, tokens)
+    passed = uniforms < acceptance_ratios(*chain(tokens, target, draft))
     tau = np.cumprod(passed, axis=1).sum(axis=1)
     return tau, np.ones(len(tau))
 
 
 def _block_stop(tokens: Array, draft: Array, target: Array, uniforms: Array) -> tuple[Array, Array]:
     """Succeed with chance h_i at every draft; the last success is the accepted length. Arrays as above."""
-    weights = block_weights(target, draft, tokens)
-    passed = uniforms < stop_chances(target, draft, weights)[:, 1:]
+    path = chain(tokens, target, draft)
+    weights = block_weights(acceptance_ratios(*path))
+    passed = uniforms < stop_chances(*path, weights)[:, 1:]
     tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
     return tau, weights[np.arange(len(tau)), tau]
 

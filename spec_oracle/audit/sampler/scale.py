@@ -26,7 +26,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
-from verifiers import Siblings, Paths
+from verifiers import Paths, Siblings
 from verifiers.sampling import invert_cdf
 
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.

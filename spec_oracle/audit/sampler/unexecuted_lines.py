@@ -113,7 +113,7 @@ def _trace_toys(subject: SamplerSubject, context: Context) -> None:
             if left <= 0 or not unrun(_lines(subject.steps)):
                 return
             try:
-                law_after(code, table.drafts(np.array([row])), 0, max_seconds=left)
+                law_after(code, table.paths(np.array([row])), 0, max_seconds=left)
             except (NotTracedError, ContractError, SubjectRaisedError):
                 break
 

@@ -29,7 +29,7 @@ from spec_oracle.audit.shapes.kinds import (
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
-from verifiers import Siblings, Paths
+from verifiers import Paths, Siblings
 
 _SMALL: Final = 50_000
 """Numbers of a shape up to which four positions are open."""

@@ -20,13 +20,13 @@ from lab.claims.published import (
 from lab.claims.siblings import SiblingWalk
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Siblings
 from verifiers.rules.recursive_rejection_distinct import reject_distinct_in_turn
 
 RULES = (
     *(Hierarchical(), Hierarchical(corrected=True), HierarchicalCapped(), Cactus(), SynchronousSSD()),
     *(BatchGreedy(), Typical(), SiblingWalk(), SiblingWalk(rule=reject_distinct_in_turn)),
-    SiblingWalk(Drafting.INDEPENDENT, raw_bonus=True),
+    SiblingWalk(Siblings.INDEPENDENT, raw_bonus=True),
 )
 
 

@@ -27,8 +27,8 @@ class NoToken:
     """Returns a token that does not exist."""
 
     def verify(self, drafts, uniforms):
-        none = drafts.tokens[:, 0, 0] * 0
-        return Verdict(none, none, none - 5, drafts.tokens)
+        none = drafts.tokens[:, 0] * 0
+        return Verdict(none, none - 5, drafts)
 
 
 def problem(paths, batch=2000, tokens=6):

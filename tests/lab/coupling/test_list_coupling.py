@@ -76,7 +76,7 @@ def test_with_one_path_both_are_gumbel_coupling():
     drafts = drafted(instance, uniforms)
     one, other = (rule.verify(drafts, uniforms) for rule in RULES)
     np.testing.assert_array_equal(one.emitted, other.emitted)
-    accepted = one.emitted[:, :-1] == drafts.tokens[:, 0]
+    accepted = one.emitted[:, :-1] == drafts.paths.tokens[:, 0]
     np.testing.assert_array_equal(one.num_accepted, np.cumprod(accepted, axis=1).sum(axis=1))
 
 
@@ -89,7 +89,7 @@ def test_torch_decides_as_numpy_does(rule):
     assert theirs.tokens.tolist() == ours.tokens.tolist()
     mine, other = rule.verify(ours, uniforms), rule.verify(theirs, torch.from_numpy(uniforms))
     assert other.emitted.tolist() == mine.emitted.tolist()
-    assert other.path.tolist() == mine.path.tolist()
+    assert other.node.tolist() == mine.node.tolist()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -106,7 +106,7 @@ def test_noise_of_a_path_that_left_is_read_only_where_all_paths_race():
     instance = Instance.random(3, 1, num_paths=2, seed=8)
     uniforms = noise(instance, 2000, 9)
     drafts = drafted(instance, uniforms)
-    left = drafts.tokens[:, 1, 0] != LIST_COUPLING.verify(drafts, uniforms).emitted[:, 0]
+    left = drafts.paths.tokens[:, 1, 0] != LIST_COUPLING.verify(drafts, uniforms).emitted[:, 0]
     other = uniforms.copy()
     other[left, 1, 1] = np.random.default_rng(10).random((left.sum(), 3))
     weak, strong = (
@@ -121,8 +121,10 @@ def test_the_accepted_prefix_is_on_the_path_that_is_reported():
     drafts = drafted(instance, uniforms)
     for rule in RULES:
         verdict = rule.verify(drafts, uniforms)
-        times = -np.log(uniforms[np.arange(500), verdict.path, 0]) / instance.draft.floats.conditional(())
-        assert (drafts.tokens[np.arange(500), verdict.path, 0] == times.argmin(axis=1)).all()
+        some = np.flatnonzero(verdict.node >= 0)
+        path = verdict.node[some] % 3
+        times = -np.log(uniforms[some, path, 0]) / instance.draft.floats.conditional(())
+        assert (drafts.paths.tokens[some, path, 0] == times.argmin(axis=1)).all()
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-320, 0.5, np.nextafter(1.0, 0.0), 1.0])
@@ -172,7 +174,8 @@ class PathsWithTheLargestDraftRace:
     """List coupling, but the paths that race are chosen by what they drafted at the same position."""
 
     def verify(self, drafts, uniforms):
-        largest = drafts.tokens == drafts.tokens.max(axis=1, keepdims=True)
+        tokens = drafts.paths.tokens
+        largest = tokens == tokens.max(axis=1, keepdims=True)
         chosen = np.concatenate([largest, np.ones_like(largest[:, :, :1])], axis=2)
         return LIST_COUPLING.verify(drafts, np.where(chosen[..., None], uniforms, 0.0))
 

@@ -15,12 +15,10 @@ from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
-from spec_oracle.exact.tree_emission import tree_emission_law
+from spec_oracle.exact.drafting import ShapedTrees, TreeShape
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
-from verifiers import Drafting, drafting_of
-from verifiers.trees import Siblings
+from verifiers import Siblings, drafting_of, traits_of
 
 KINDS = ("dirichlet", "sparse", *at_night("disjoint", "equal", "point-mass"))
 SIZES = ((3, 2, 2), (2, 3, 2), *at_night((3, 2, 3), (2, 2, 4)))
@@ -37,13 +35,8 @@ def enumerated(rule, instance, paths):
     return law.block_efficiency
 
 
-SIBLINGS = {
-    Drafting.INDEPENDENT: Siblings.INDEPENDENT,
-    Drafting.DISTINCT: Siblings.DISTINCT,
-    Drafting.TOP_AND_SAMPLED: Siblings.TOP_AND_SAMPLED,
-}
 SHAPES = ((1, 2), (2, 2), (1, 2, 1), *at_night(((2, 1, 2),), ((3, 1),), ((1, 3),), ((2, 2, 1),)))
-ON_TREES = [one for one in COMBINATIONS if one.rule not in {"token", "greedy_multipath_block"}]
+ON_TREES = [one for one in COMBINATIONS if not traits_of(verifiers.get(one.rule)).paths_only]
 """Combinations whose rules run on trees."""
 
 
@@ -57,20 +50,14 @@ def test_trees_of_any_shape_by_running_the_rule_on_every_tree(one, fan_outs):
     instance = Instance.random(vocab, shape.levels, seed=6, concentration=3.0).rounded(40)
     assert all((level > 0).all() for level in instance.draft.levels)  # distinct drafts everywhere
     models = Models.of(instance, exact=True)
-    siblings = SIBLINGS[one.drafting]
-    if one.rule == "lookahead_multipath_block":
-        siblings = Siblings.PATHS
+    siblings = Siblings.PATHS if one.takes == "paths" else one.drafting
     trees = ShapedTrees(TreeShape.fan_out(*shape.fan_outs), siblings)
-    law = tree_emission_law(verifiers.tree_rule(one.rule), instance, trees, exact=True)
+    law = emission_law(verifiers.get(one.rule), instance, drafting=trees, exact=True)
     assert law.total_variation == 0
     assert one.figure(models)(shape) == law.block_efficiency
 
 
-DECLARED = [
-    one
-    for one in COMBINATIONS
-    if one.rule in verifiers.names() and drafting_of(verifiers.get(one.rule)) is one.drafting
-]
+DECLARED = [one for one in COMBINATIONS if drafting_of(verifiers.get(one.rule)) is one.drafting]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,12 +78,12 @@ def test_laws_of_one_step_are_those_of_the_rules(rule, kind):
     else:
         steps = canonical_steps(models) if rule == "canonical" else balanced_steps(models, tested=True)
     for drafts in (1, 2, 3):
-        assert (steps(1, drafts) == steps_of(rule, Drafting.INDEPENDENT, models)(1, drafts)).all()
+        assert (steps(1, drafts) == steps_of(rule, Siblings.INDEPENDENT, models)(1, drafts)).all()
 
 
 def one_step(rule, models, drafts):
     """Return the mass of each emitted token and count at the root, by running the rule."""
-    return steps_of(rule, Drafting.INDEPENDENT, models)(0, drafts)[0]
+    return steps_of(rule, Siblings.INDEPENDENT, models)(0, drafts)[0]
 
 
 @pytest.mark.parametrize("fan_outs", [(1, 2), (2, 2), *at_night(((1, 3),), ((3, 2),))], ids=str)
@@ -172,14 +159,14 @@ def test_traversal_of_fan_outs(fan_outs):
 def test_what_is_too_large_is_refused():
     models = Models.of(Instance.random(6, 3, seed=1))
     with pytest.raises(TooManyDraftsError):
-        steps_of("k_seq", Drafting.INDEPENDENT, models)(2, 8)
+        steps_of("k_seq", Siblings.INDEPENDENT, models)(2, 8)
     with pytest.raises(TooManyDraftsError):
         canonical_steps(models)(2, 16)
 
 
 def test_names_that_cannot_be_compared_are_refused_with_the_reason():
     known = {one.rule for one in COMBINATIONS} | LEFT_OUT.keys()
-    assert known == {*verifiers.names(), *verifiers.tree_rule_names()} - {"eagle"}
+    assert known == {*verifiers.names()} - {"eagle"}
     with pytest.raises(InvalidInputError, match="greedy_block cannot be compared here: it owes"):
         combinations_of(["greedy_block"])
     with pytest.raises(InvalidInputError, match="expected one of token, block"):

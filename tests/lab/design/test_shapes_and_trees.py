@@ -9,16 +9,15 @@ import pytest
 from lab.design import fixed
 from lab.design.bounds import bound_for, drafted_counts, passing_bound
 from lab.design.combinations import COMBINATIONS
+from lab.design.figures import DRAFTING
 from lab.design.models import Models, joint
 from lab.design.shapes import shapes_for, single_path, too_deep
 from lab.design.walks import steps_of
 from spec_oracle.efficiency.trees import FanOuts
-from spec_oracle.exact.drafting import draft_law
-from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
+from spec_oracle.exact.drafting import ShapedTrees, TreeShape, draft_paths, shaped_law
 from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
-from verifiers import Drafting
-from verifiers.trees import Siblings
+from verifiers import Siblings
 
 TOY = Instance.random(3, 2, seed=2).rounded(12)
 
@@ -91,7 +90,7 @@ def test_ranks_are_those_of_the_draft():
 
 def test_slots_of_recursive_rejection_are_those_of_the_whole_shape():
     models = Models.of(TOY, exact=True)
-    steps = steps_of("recursive_rejection_distinct", Drafting.DISTINCT, models)
+    steps = steps_of("recursive_rejection_distinct", Siblings.DISTINCT, models)
     values = fixed.slot_values(models, steps, 2)
     places = [(0, 0), (0, 1), *((1, index) for index in range(4))]
     (walk,) = (one.figure(models) for one in COMBINATIONS if one.rule == "recursive_rejection_distinct")
@@ -105,22 +104,22 @@ def test_the_best_places_take_parents_first_and_in_order_earlier_siblings():
     assert fixed.best_places(values, 4, in_order=False) == [(0, 0), (1, 0), (0, 1), (1, 3)]
 
 
-@pytest.mark.parametrize("drafting", Drafting)
+@pytest.mark.parametrize("drafting", DRAFTING)
 def test_numbers_of_drafts(drafting):
     row = np.array([[Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]])
-    law = draft_law([row], 2, drafting)
+    law = shaped_law([row], draft_paths(2, 1, drafting))
     counts = drafted_counts(row, 2, drafting)[0]
     for token, count in itertools.product(range(3), range(3)):
-        here = (law.tokens[:, :, 0] == token).sum(axis=1) == count
+        here = (law.tokens == token).sum(axis=1) == count
         assert counts[token, count] == law.probability[here].sum()
 
 
-@pytest.mark.parametrize("drafting", Drafting)
+@pytest.mark.parametrize("drafting", DRAFTING)
 def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
     toy = Instance.random(2, 2, seed=2, concentration=3.0).rounded(12)
     models = Models.of(toy, exact=True)
     for fan_outs in ((1, 2), (2, 2)):
-        trees = ShapedTrees(TreeShape.fan_out(*fan_outs), Siblings(drafting.value))
+        trees = ShapedTrees(TreeShape.fan_out(*fan_outs), drafting)
         best = tree_optimum(toy, trees, exact=True).value
         assert passing_bound(models, FanOuts(fan_outs), drafting) >= best
 
@@ -128,14 +127,14 @@ def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
 def test_bounds():
     models, exact = Models.of(TOY), Models.of(TOY, exact=True)
     assert (
-        passing_bound(exact, FanOuts((1, 1)), Drafting.INDEPENDENT)
+        passing_bound(exact, FanOuts((1, 1)), Siblings.INDEPENDENT)
         == single_path_optimum(TOY, exact=True).value
     )
-    paths = bound_for(TOY, models, FanOuts((2, 1)), Drafting.INDEPENDENT)
+    paths = bound_for(TOY, models, FanOuts((2, 1)), Siblings.INDEPENDENT)
     best = multi_path_optimum(TOY.with_paths(2)).value
     assert best - 1e-9 <= paths.tokens <= best + 1e-6
-    assert passing_bound(models, FanOuts((2, 1)), Drafting.INDEPENDENT) >= best - 1e-12
-    distinct = multi_path_optimum(TOY.with_paths(2), drafting=Drafting.DISTINCT).value
-    loose = bound_for(TOY, models, FanOuts((2, 1)), Drafting.DISTINCT)
+    assert passing_bound(models, FanOuts((2, 1)), Siblings.INDEPENDENT) >= best - 1e-12
+    distinct = multi_path_optimum(TOY.with_paths(2), drafting=Siblings.DISTINCT).value
+    loose = bound_for(TOY, models, FanOuts((2, 1)), Siblings.DISTINCT)
     assert loose.gap is None
     assert loose.tokens >= distinct - 1e-12

@@ -17,6 +17,7 @@ from spec_oracle.audit.suite import SUITES
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from tests.strategies import by_day
+from verifiers import traits_of
 
 ONE_PER_CHECK = {
     "A6": ("last-draft-unverified", "joint"),
@@ -43,14 +44,16 @@ def test_a_defect_is_killed_by_its_check(name, check):
     assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
 
 
-VERIFIERS = [found for found in specimens().values() if found.kind == "verifier"]
-ONE_OF_EACH = {found.detected_by: found.name for found in VERIFIERS}
-"""A verifier for each check that must kill one, and a control; all are audited in test_audit.py, too."""
+RULES = [found for found in specimens().values() if found.kind == "rule"]
+ON_PATHS = [found for found in RULES if traits_of(found.rule).paths_only]
+ON_TREES = [found for found in RULES if found not in ON_PATHS]
+ONE_OF_EACH = {found.detected_by: found.name for found in ON_PATHS}
+"""For each check a rule for paths that it must kill, and a control; test_audit.py audits all of them."""
 
 
-@pytest.mark.parametrize("name", by_day([found.name for found in VERIFIERS], ONE_OF_EACH.values()))
-def test_a_verifier_is_judged_as_one(name, monkeypatch):
-    """By enumeration: no check draws, and each has a verifier that it must kill."""
+@pytest.mark.parametrize("name", by_day([found.name for found in ON_PATHS], ONE_OF_EACH.values()))
+def test_a_rule_for_paths_is_judged_by_enumeration(name, monkeypatch):
+    """No check draws, and each has a rule that it must kill."""
     monkeypatch.setattr(columns, "FEW_SHAPES", 3)
     found = specimens()[name]
     (row,) = kill_matrix([found]).rows
@@ -59,28 +62,22 @@ def test_a_verifier_is_judged_as_one(name, monkeypatch):
     assert row.results["joint"].draws == 0
 
 
-@pytest.mark.parametrize("kind", ["verifier", "tree"])
-def test_every_check_that_is_asked_of_enumerated_rules_has_one_to_kill(kind):
-    asked = {check.name for check in SUITES[kind]}
-    detected_by = {
-        check for found in specimens().values() if found.kind == kind for check in found.detected_by
-    }
-    assert asked == detected_by
-
-
-TREES = [found for found in specimens().values() if found.kind == "tree"]
+@pytest.mark.parametrize("rules", [ON_PATHS, ON_TREES], ids=["paths", "trees"])
+def test_every_check_that_is_asked_of_rules_has_one_to_kill(rules):
+    asked = {check.name for check in SUITES["rule"]}
+    assert asked == {check for found in rules for check in found.detected_by}
 
 
 @pytest.mark.parametrize(
-    ("name", "check"), [(found.name, check) for found in TREES for check in found.detected_by]
+    ("name", "check"), [(found.name, check) for found in ON_TREES for check in found.detected_by]
 )
-def test_a_defect_of_a_tree_rule_is_killed_by_its_check(name, check):
+def test_a_defect_of_a_rule_for_trees_is_killed_by_its_check(name, check):
     """Its other columns are run at night."""
     assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
 
 
-@pytest.mark.parametrize("name", [found.name for found in TREES if found.is_control])
-def test_a_right_tree_rule_stands(name):
+@pytest.mark.parametrize("name", [found.name for found in ON_TREES if found.is_control])
+def test_a_right_rule_for_trees_stands(name):
     (row,) = kill_matrix([specimens()[name]]).rows
     assert row.detected_by == ()
     assert all(row.results[check].status is not Status.INCONCLUSIVE for check in columns.ASKED)

@@ -1,4 +1,4 @@
-"""Faulty verifiers of several paths are lossy where they should be, and nowhere else."""
+"""Faulty rules for several paths are lossy where they should be, and nowhere else."""
 
 from fractions import Fraction
 
@@ -11,9 +11,9 @@ from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
 
-VERIFIERS = [specimen for specimen in specimens(num_paths=2).values() if specimen.verifier]
-CORRECT = {specimen.name: specimen.verifier for specimen in VERIFIERS if specimen.is_control}
-FAULTY = {specimen.name: specimen.verifier for specimen in VERIFIERS if not specimen.is_control}
+RULES = [specimen for specimen in specimens(num_paths=2).values() if specimen.rule]
+CORRECT = {specimen.name: specimen.rule for specimen in RULES if specimen.is_control}
+FAULTY = {specimen.name: specimen.rule for specimen in RULES if not specimen.is_control}
 TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 2), max_tuples=81)
 ONE_PATH = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), max_tuples=81)
 LOSSY = Instance.random(3, 2, num_paths=2, seed=3).rounded(6)

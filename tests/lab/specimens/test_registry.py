@@ -87,11 +87,11 @@ def test_the_first_token_shows_what_the_catalogue_says(found, said):
     [
         (
             {"function": None},
-            r"verifier, tree, function, engine: \[\] of specimen 'always-accept'; expected exactly",
+            r"rule, function, engine: \[\] of specimen 'always-accept'; expected exactly",
         ),
         (
             {"engine": ALWAYS_ACCEPT.function},
-            r"verifier, tree, function, engine: \['function', 'engine'\]",
+            r"rule, function, engine: \['function', 'engine'\]",
         ),
         ({"catalogue_id": "A99"}, "catalogue_id: 'A99' of specimen 'always-accept'; not in the catalogue"),
         (
@@ -104,7 +104,7 @@ def test_the_first_token_shows_what_the_catalogue_says(found, said):
         ),
         ({"catalogue_id": "N1"}, "detected_by: "),
         ({"array": "pytorch"}, "array: 'pytorch' of specimen 'always-accept'; expected 'numpy' or 'torch'"),
-        ({"rule": "tokens"}, "rule: 'tokens' of specimen 'always-accept'; known ones are token"),
+        ({"declared": "tokens"}, "declared: 'tokens' of specimen 'always-accept'; known ones are token"),
         ({"num_paths": 0}, "num_paths: 0 of specimen 'always-accept'; expected at least 1"),
     ],
 )

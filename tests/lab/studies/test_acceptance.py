@@ -24,7 +24,8 @@ class RefusesHalf:
     def verify(self, drafts, decisions):
         found = self.rule.verify(drafts, decisions)
         is_kept = decisions.bernoulli(0.5 + 0 * found.num_accepted.double())
-        return Verdict(found.num_accepted * is_kept, found.path, found.next_token, drafts.tokens)
+        accepted = found.num_accepted * is_kept
+        return Verdict.on_paths(drafts, 0 * accepted, accepted, found.next_token)
 
 
 def run(**changed):
