@@ -28,7 +28,7 @@ def on_device(drafts, device, dtype):
 
 
 def rounded(drafts, dtype):
-    """Return paths as drafts, in numpy arrays of the values that ``dtype`` rounds them to, at least float32."""
+    """Return paths as drafts, in numpy arrays of at least float32, of the values that ``dtype`` rounds to."""
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     tensors = on_device(drafts, "cpu", dtype)
     return tensors.converted(lambda rows: rows.to(wide).numpy(), lambda ids: ids.numpy())

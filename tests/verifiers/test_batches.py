@@ -116,7 +116,7 @@ BY_COLUMNS = {
     "canonical",
     "global_resolution",
 }
-"""These decide on each column of siblings in turn, or on their order; a tree has no columns for other nodes."""
+"""These decide column by column, or by the order of columns; a tree has none for siblings of other nodes."""
 
 
 @pytest.mark.parametrize("rule", [name for name in TREE_RULES if name not in BY_COLUMNS])
