@@ -39,6 +39,7 @@ from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.statistics import pooled_cells
@@ -121,7 +122,7 @@ def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
     def length() -> CheckResult:
         return result_of("length", rule, replace(bench, results={"joint": joint()}))
 
-    columns = {**_of_one_call(rule, bench, law_of), "joint": joint, "length": length}
+    columns: dict[str, Column] = {**_of_one_call(rule, bench, law_of), "joint": joint, "length": length}
     if trees is not None:
         return {**columns, YARDSTICK: partial(_first_token_on_trees, rule, trees, bench)}
     if rule.carries_state:
@@ -231,8 +232,10 @@ def _first_token_on_trees(rule: RuleSubject, trees: Drafting, bench: Context) ->
         instance = replace(instances_for(bench, 1)["flat"], draft_length=DEPTH)
         rng = bench.stream("kill-matrix/first-token")
         drafts = SampledDrafts(instance, trees).sample(YARDSTICK_DRAWS, rng)
-        emitted = rule.rule.verify(drafts, numpy_decisions(rng)).emitted
-        return _tested(emitted[:, 0], _first_row(instance), bench)
+        verdict, _ = call_verifier(
+            rule.rule, drafts, numpy_decisions(rng), fresh_state(rule.rule, drafts.batch)
+        )
+        return _tested(verdict.emitted[:, 0], _first_row(instance), bench)
 
     return run_guarded(test)
 

@@ -262,7 +262,8 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
         if tokens.ndim == 2:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
-        verdict: object = verifier.verify(Drafts.of_paths(tokens, draft_probs, target_probs), decide(generator))
+        drafts = Drafts.of_paths(tokens, draft_probs, target_probs)
+        verdict: object = verifier.verify(drafts, decide(generator))
         if not isinstance(verdict, Verdict):
             must = "it must return a Verdict (node [B], next_token [B], drafts)"
             raise ContractError(f"verify returned {_described(verdict)}; {must}")

@@ -137,16 +137,17 @@ def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
     """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
-    verdict: object
-    next_state: State = ()
     if isinstance(verifier, StatefulVerifier):
         verdict, next_state = verifier.verify(drafts, decisions, state)
-    else:
-        verdict = verifier.verify(drafts, decisions)
-    if not isinstance(verdict, Verdict):
+        return _as_verdict(verdict), next_state
+    return _as_verdict(verifier.verify(drafts, decisions)), ()
+
+
+def _as_verdict(returned: object) -> Verdict:
+    if not isinstance(returned, Verdict):
         must = "it must return a Verdict (node [B], next_token [B], drafts)"
-        raise VerdictError(f"verify returned {type(verdict).__name__}; {must}")
-    return verdict, next_state
+        raise VerdictError(f"verify returned {type(returned).__name__}; {must}")
+    return returned
 
 
 def checked_node(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:

@@ -11,9 +11,18 @@ UNEVEN = TreeShape((ROOT, ROOT, 1, 1))
 SHAPES = (TreeShape.paths(2, 2), TreeShape.stem(1, 2, 1), UNEVEN, TreeShape((ROOT, ROOT, ROOT, 0)))
 ENDING_EARLY = ({"least_token": 0.3}, {"least_top": 0.6})
 TREES = (
-    *(ShapedTrees(shape, law) for shape in SHAPES for law in Siblings if law not in {Siblings.PATHS, Siblings.BEAM}),
+    *(
+        ShapedTrees(shape, law)
+        for shape in SHAPES
+        for law in Siblings
+        if law not in {Siblings.PATHS, Siblings.BEAM}
+    ),
     *(ShapedTrees(shape, Siblings.PATHS) for shape in SHAPES[:2]),
-    *(ShapedTrees(SHAPES[0], law, **end) for law in (Siblings.PATHS, Siblings.DISTINCT) for end in ENDING_EARLY),
+    *(
+        ShapedTrees(SHAPES[0], law, **end)
+        for law in (Siblings.PATHS, Siblings.DISTINCT)
+        for end in ENDING_EARLY
+    ),
     *(LikeliestNodes(count) for count in (1, 3, 5)),
     *(StochasticBeam(width) for width in (1, 2)),
 )

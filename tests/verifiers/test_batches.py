@@ -109,7 +109,13 @@ def test_paths_may_be_laid_out_as_a_tree(tree_rule):
     assert max(one.distance(other) for one, other in pairs) < 1e-12
 
 
-BY_COLUMNS = {"recursive_rejection", "recursive_rejection_distinct", "eagle", "canonical", "global_resolution"}
+BY_COLUMNS = {
+    "recursive_rejection",
+    "recursive_rejection_distinct",
+    "eagle",
+    "canonical",
+    "global_resolution",
+}
 """These decide on each column of siblings in turn, or on their order; a tree has no columns for other nodes."""
 
 

@@ -81,7 +81,11 @@ def test_rows_of_paths_are_views_of_the_arrays(paths):
 
 def test_both_layouts_have_the_same_rows_and_entries():
     rng = np.random.default_rng(0)
-    tokens, draft, target = rng.integers(4, size=(2, 3, 2)), rng.random((2, 3, 2, 4)), rng.random((2, 3, 3, 4))
+    tokens, draft, target = (
+        rng.integers(4, size=(2, 3, 2)),
+        rng.random((2, 3, 2, 4)),
+        rng.random((2, 3, 3, 4)),
+    )
     draft[:, 1:, 0], target[:, 1:, 0] = draft[:, :1, 0], target[:, :1, 0]  # one root
     paths = Drafts.of_paths(tokens, draft, target)
     tree = Drafts.of_tree(paths.tokens, paths.parents, paths.draft.dense(), paths.target.dense())

@@ -70,7 +70,9 @@ def test_the_selected_path_has_the_law_of_its_ranks(instance, steps):
         rule.verify(drafts, _FirstQuestion())
     (chances,) = asked.value.args
     found = np.zeros(toy.vocab_size**toy.draft_length)
-    whole = table.law.nodes[:, -toy.num_paths :] - sum(toy.vocab_size**depth for depth in range(toy.draft_length))
+    whole = table.law.nodes[:, -toy.num_paths :] - sum(
+        toy.vocab_size**depth for depth in range(toy.draft_length)
+    )
     np.add.at(found, whole, table.law.probability[:, None] * chances)
     expected, _ = selected_path(toy, steps)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)

@@ -11,6 +11,7 @@ from random import random as uniform_by_name
 import numpy as np
 import pytest
 from numpy.random import default_rng as generator_by_name
+from verifiers.trees import EMPTY, ROOT, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
@@ -18,7 +19,6 @@ from spec_oracle.cli import main
 from spec_oracle.gate.cases import SharedAudit
 from spec_oracle.toy import Instance
 from verifiers import Verdict
-from verifiers.trees import EMPTY, ROOT, TreeVerdict
 
 ONLY_JOINT = AuditOptions(vocab_size=2, draft_length=2, checks=(), shrink=False)
 DO = "take every random decision from `decisions`"

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from verifiers.trees import ROOT, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from verifiers.arrays import filled
 from verifiers.parts.walk import walk
-from verifiers.trees import ROOT, TreeVerdict
 
 EXACT = AuditOptions(vocab_size=2, draft_length=1, exact=True, checks=("calls",), shrink=False)
 DO = "with --exact compute with the numbers of the arrays, or make constants by `filled(x, 0.5)`"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from verifiers.trees import Siblings
 
 import verifiers
 from lab.design.combinations import COMBINATIONS
@@ -13,7 +14,6 @@ from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.spec_oracle.test_plain_words import require_plain
-from verifiers.trees import Siblings
 
 TOY = Instance.random(3, 2, seed=2, agreement=0.3)
 SHAPES = [FanOuts.named(name) for name in ("K = 2, L = 2", "delay 1, K = 2, L = 1", "fan-outs 2, 2")]

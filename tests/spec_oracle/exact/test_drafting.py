@@ -114,7 +114,9 @@ def test_siblings_that_do_not_fit_the_shape_are_refused(siblings):
 @given(instance=SMALL, siblings=st.sampled_from([law for law in Siblings if law is not Siblings.BEAM]))
 @examples(60)
 def test_paths_are_trees_with_the_same_rows(instance, siblings):
-    table = DraftTable(instance.floats, draft_paths(instance.num_paths, instance.draft_length, siblings), NUMPY)
+    table = DraftTable(
+        instance.floats, draft_paths(instance.num_paths, instance.draft_length, siblings), NUMPY
+    )
     every = np.arange(len(table.law.tokens))
     found, paths = table.drafts(every), table.paths(every)
     expected = Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)

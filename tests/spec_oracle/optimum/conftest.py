@@ -50,6 +50,8 @@ def worked_example():
     return SPECIAL["worked example"]
 
 
-@pytest.fixture(params=[Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.TOP_AND_SAMPLED], ids=lambda law: law.value)
+@pytest.fixture(
+    params=[Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.TOP_AND_SAMPLED], ids=lambda law: law.value
+)
 def drafting(request):
     return request.param

@@ -7,7 +7,6 @@ from spec_oracle.optimum import ROUNDING, block_transport_optimum, multi_path_op
 from spec_oracle.optimum.cutting_planes import drafts_of
 from spec_oracle.optimum.proven_bound import potential_bound
 from spec_oracle.toy import Instance
-from verifiers import Siblings
 
 INSTANCES = [
     Instance.random(3, 2, num_paths=2, seed=1),

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from verifiers.trees import ROOT, Siblings, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
@@ -15,7 +16,6 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
-from verifiers.trees import ROOT, Siblings, TreeVerdict
 
 ONLY_JOINT = AuditOptions(checks=())
 SLOW = {"trees/eagle", "trees/global_resolution", "trees/k_seq", "trees/canonical"}
