@@ -10,12 +10,12 @@ docs/from-your-signature.md for adapters to copy.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
-Tensor: TypeAlias = Any
-Generator: TypeAlias = Any
+Tensor: TypeAlias = torch.Tensor
+Generator: TypeAlias = torch.Generator
 Emission: TypeAlias = tuple[Tensor, Tensor]
 Verify: TypeAlias = Callable[[Tensor, Tensor, Tensor, Generator], Emission]
 
@@ -72,7 +72,7 @@ def fresh_seed(generator: Generator) -> int:
 
 
 @contextmanager
-def drawing_from(generator: Generator) -> Iterator[None]:
+def drawing_from(generator: Generator | None) -> Iterator[None]:
     """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone.
 
     Code inside must not be handed the generator itself: both would give the same numbers.
