@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 
 Tensor: TypeAlias = torch.Tensor
-Generator: TypeAlias = torch.Generator
+Generator: TypeAlias = torch.Generator | None
 Emission: TypeAlias = tuple[Tensor, Tensor]
 Verify: TypeAlias = Callable[[Tensor, Tensor, Tensor, Generator], Emission]
 
@@ -60,7 +60,7 @@ def from_accepted(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor
     return from_lengths(torch.where(position == tau, next_token.to(torch.int64)[:, None], tokens), tau[:, 0])
 
 
-def fresh_seed(generator: Generator) -> int:
+def fresh_seed(generator: torch.Generator) -> int:
     """Return a 56-bit seed of one call, for engines that key their own streams by a seed.
 
     It is made of the generator's state, which moves on. A drawn integer would do as well, but has no value
@@ -72,7 +72,7 @@ def fresh_seed(generator: Generator) -> int:
 
 
 @contextmanager
-def drawing_from(generator: Generator | None) -> Iterator[None]:
+def drawing_from(generator: Generator) -> Iterator[None]:
     """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone.
 
     Code inside must not be handed the generator itself: both would give the same numbers.
