@@ -4,15 +4,15 @@ import inspect
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Numbers, Size
 from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
@@ -32,8 +32,6 @@ numbers."""
 NO_OPTIONS: Mapping[str, Numbers] = MappingProxyType({})
 
 Generator: TypeAlias = "np.random.Generator | torch.Generator"
-Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
-"""The shape of what is drawn, as numpy takes it."""
 
 SamplerFunction: TypeAlias = Callable[..., tuple[Array, Array]]
 """(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""

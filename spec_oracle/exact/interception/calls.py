@@ -6,8 +6,8 @@ import math
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
 Found = TypeVar("Found")
+
+Context: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 _BETWEEN_LOOKS = 50_000
 """Objects that are made between two looks for garbage."""
@@ -65,8 +67,8 @@ def enumerate_calls(
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
     """
-    options: dict[str, Any] = {"leave_open": leave_open, "given": given}
-    return _intercepted(function, lambda call: walk(call, max_branches, max_seconds, looked_at, **options))
+    limits = max_branches, max_seconds, looked_at
+    return _intercepted(function, lambda call: walk(call, *limits, leave_open=leave_open, given=given))
 
 
 def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
@@ -118,7 +120,7 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any, tuple[Decision, ...]]]:
+def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]]]:
     """Yield what a branch returned for every value of the token that it left open, if any.
 
     Before it the mass, behind it the decisions that lead there: that token is the last one.
@@ -142,7 +144,7 @@ def _with_token(returned: Any, token: int) -> Any:
     return token if type(returned) is int and returned == OPEN else returned
 
 
-def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _torch_contexts() -> tuple[Context, Context]:
     """Return the contexts for one run and for all; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
         return nullcontext, nullcontext

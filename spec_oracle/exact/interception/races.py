@@ -13,10 +13,10 @@ Noises that are rounded take part with all their values (`tables`).
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
+from spec_oracle.arrays import Objects
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, fresh_bounds, gumbel_form
@@ -27,7 +27,7 @@ from spec_oracle.exact.interception.tables import table, winner_law
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
 
-def places(scores: Any, *, largest: bool, count: int = 1, none_wins: bool = False) -> Any:
+def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = False) -> Objects:
     """Return the first ``count`` places of each row of an object array [..., n], as pending integers.
 
     With ``none_wins``, the first place is that of the first score that is no number (NaN), if there is one.

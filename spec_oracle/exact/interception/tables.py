@@ -8,7 +8,7 @@ before. Ties are won as in numpy: by the first of the largest (or smallest), or 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -34,17 +34,18 @@ def table(chain: Chain, low: float = 0.0, high: float = 1.0) -> Table | None:
 
     None where there are too many, or no steps.
     """
-    first = next((n for n, step in enumerate(chain) if isinstance(step, Floor | Rounded)), None)
-    if first is None:
+    found = next(((n, step) for n, step in enumerate(chain) if isinstance(step, Floor | Rounded)), None)
+    if found is None:
         return None
+    first, step = found
     ends = sorted(
         value_at(chain[: first + 1], *end) for end in ((max(low, _TAIL), 1), (min(high, 1 - _TAIL), -1))
     )
-    values = _grid(chain[first], *ends)
+    values = _grid(step, *ends)
     if values is None:
         return None
     with np.errstate(all="ignore"):
-        cuts = _before(chain[:first], _edges(chain[first], values))
+        cuts = _before(chain[:first], _edges(step, values))
         first_end, last_end = (low, high) if cuts[:1] <= cuts[-1:] else (high, low)
         cuts = np.clip(np.concatenate([[first_end], cuts, [last_end]]), low, high)
         chances = np.abs(np.diff(cuts)) / (high - low)
@@ -52,7 +53,7 @@ def table(chain: Chain, low: float = 0.0, high: float = 1.0) -> Table | None:
     return different, np.bincount(place.reshape(-1), chances).astype(np.float64)
 
 
-def _grid(step: Any, low: float, high: float) -> Floats | None:
+def _grid(step: Floor | Rounded, low: float, high: float) -> Floats | None:
     """Return the values of a step between two of them."""
     if isinstance(step, Floor):
         return np.arange(low, high + 1) if high - low < MOST_VALUES else None
@@ -66,7 +67,7 @@ def _grid(step: Any, low: float, high: float) -> Floats | None:
     return numbers[(numbers >= low) & (numbers <= high)]
 
 
-def _edges(step: Any, values: Floats) -> Floats:
+def _edges(step: Floor | Rounded, values: Floats) -> Floats:
     """Return where a step goes from each of its values to the next."""
     if isinstance(step, Floor):
         return values[1:]
