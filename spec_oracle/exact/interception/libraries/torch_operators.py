@@ -8,12 +8,14 @@ are decided first, and boxed noise raises `CannotTraceError`: nothing ever compu
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 
+from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
     COMPARISONS,
@@ -23,12 +25,14 @@ from spec_oracle.exact.interception.comparisons import (
     remembering,
 )
 from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
 from spec_oracle.exact.representatives import FEW
+from verifiers.arrays import Array
 
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
 _MOVES: Final = _CONVERSIONS | frozenset(
@@ -117,7 +121,7 @@ _NUMBERS: Final = (int, float, bool, type(None))
 _WINNERS: Final = ("argmax", "argmin")
 
 
-def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
+def on_boxes(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Run an operator, some of whose arguments hold boxes."""
     name = func.overloadpacket.__name__
     base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
@@ -136,19 +140,19 @@ def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _reads_bits(func: Any, name: str, args: Any, kwargs: Any) -> bool:
+def _reads_bits(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> bool:
     """Whether this variant of a moving operator computes on its elements after all."""
     if kwargs.get("accumulate") or "reduce" in kwargs or (name in _PUTS and True in args[3:4]):
         return True
     return func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
 
 
-def _settle_all(operation: str, *values: Any) -> None:
+def _settle_all(operation: str, *values: object) -> None:
     for tensor in tensors_in(*values):
         boxes.settle(tensor, operation)
 
 
-def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _move(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Move boxes as the bits they are, once everything that says where to is decided."""
     if name in _INDEX_ARGUMENT:
         _settle_all(f"torch.{name}", args[_INDEX_ARGUMENT[name]])
@@ -163,7 +167,7 @@ def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _keeps_boxes(source: Any, target: Any) -> bool:
+def _keeps_boxes(source: torch.dtype, target: torch.dtype) -> bool:
     return (
         source == target
         or (source in FLOATS and target in FLOATS)
@@ -171,7 +175,7 @@ def _keeps_boxes(source: Any, target: Any) -> bool:
     )
 
 
-def _destination(name: str, args: Any, kwargs: Any) -> Any:
+def _destination(name: str, args: Arguments, kwargs: Keywords) -> torch.dtype:
     """Return the dtype of the memory into which a moving operator writes."""
     if name == "_to_copy":
         return kwargs.get("dtype") or args[0].dtype
@@ -182,7 +186,9 @@ def _destination(name: str, args: Any, kwargs: Any) -> Any:
     return args[0].dtype
 
 
-def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any:
+def _convert(
+    func: OpOverload, origin: torch.Tensor, target: torch.dtype, args: Arguments, kwargs: Keywords
+) -> torch.Tensor:
     """Convert to a type with other boxes, or none: to integers, noise is truncated."""
     convert = truncate if target in INTEGERS else FUNCTIONS["positive"]
     if target == torch.bool:
@@ -195,7 +201,7 @@ def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any
     return result
 
 
-def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
+def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords) -> torch.Tensor:
     """Let torch compute, then replace the elements that depend on a box."""
     if all(type(v) in _NUMBERS or (v.numel() == 1 and v.dtype not in LOW) for v in args):
         value = _ELEMENTWISE[base](
@@ -235,7 +241,9 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[Scalar] | None:
+def _at_once(
+    name: str, args: Arguments, boxed: Sequence[Booleans | None], shape: tuple[int, ...]
+) -> list[Scalar] | None:
     """Return the elements of a function of whole tensors of one formula, None for other tensors."""
     operands: list[list[Scalar]] = []
     for value, some in zip(args, boxed, strict=True):
@@ -250,7 +258,7 @@ def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[S
     return at_once(name, operands)
 
 
-def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:
+def _operand(value: Array, common: torch.dtype | None, where: Booleans) -> list[Scalar]:
     """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
     if not isinstance(value, np.ndarray):
         return [_rounded(value, common)] * np.count_nonzero(where)
@@ -259,11 +267,11 @@ def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:
     return [_rounded(element, common) for element in part] if common in LOW else part
 
 
-def _rounded(value: Scalar, dtype: Any) -> Scalar:
+def _rounded(value: Scalar, dtype: torch.dtype | None) -> Scalar:
     return value if isinstance(value, Symbol) or dtype not in LOW else LOW[dtype].at(float(value))
 
 
-def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _order(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Replace places by pending integers; the scores that take them exist but cannot be traced."""
     axis, largest = _ORDERS[name](*args, **kwargs)
     rows, boxed = (
@@ -286,7 +294,7 @@ def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _fold(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Sum or multiply along an axis, one element after the other."""
     function, method = _FOLDS[name]
     axis = args[1] if len(args) > 1 and args[1] != [] else None
@@ -302,7 +310,7 @@ def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _search(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Find noise in sorted numbers: one decision per boundary until the place is known."""
     boundaries, wanted = args[:2] if name == "searchsorted" else args[1::-1]
     _settle_all(f"torch.{name} (boundaries)", boundaries, kwargs)
