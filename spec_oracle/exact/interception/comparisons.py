@@ -65,7 +65,7 @@ def _computed(
     return found
 
 
-_ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
+ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
 """Functions that decide nothing where their noise is continuous."""
 
 
@@ -80,7 +80,7 @@ def remembering(name: str) -> Function:
     numbers are one formula, times a number.
     """
     function = FUNCTIONS[name]
-    if name not in _ARITHMETIC:
+    if name not in ARITHMETIC:
         return function
     known: dict[tuple[object, ...], tuple[Noise, Scalar]] = {}
 
@@ -124,7 +124,7 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
     Every run of a race computes it, with other draws: the formulas are kept.
     """
     place = int(type(operands[0][0]) is not Noise)
-    if name not in _ARITHMETIC or len(operands) not in (1 + place, 2):
+    if name not in ARITHMETIC or len(operands) not in (1 + place, 2):
         return None
     noises, first = operands[place], operands[place][0]
     if type(first) is not Noise or not maps.is_continuous(first.chain):
@@ -197,7 +197,7 @@ COMPARISONS: Final = frozenset(
 )
 """The functions that answer with a bool."""
 
-_ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
+ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 
 
 def among(noise: Noise, numbers: Numbers) -> Callable[[], tuple[int, Booleans]] | None:
@@ -241,7 +241,7 @@ def compared_with_many(name: str, left: Numbers, right: Numbers) -> Booleans | N
     """
     shape = np.broadcast_shapes(left.shape, right.shape)
     for noises, numbers, below in ((left, right, "less" not in name), (right, left, "less" in name)):
-        if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
+        if name not in ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
             continue
         wide = np.broadcast_to(numbers, shape)
         if numbers.dtype.hasobject and any_symbol(numbers.flat):

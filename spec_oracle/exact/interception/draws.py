@@ -31,9 +31,6 @@ from spec_oracle.exact.representatives import OPEN, Law
 P = ParamSpec("P")
 R = TypeVar("R")
 
-DOUBLE: Final = 53
-"""Binary digits of a uniform in float64."""
-
 _OF_A_STEP: Final = 16
 """Noises of one array that count as one step: a race at a full vocabulary has one for each token."""
 
@@ -207,11 +204,11 @@ class Source(Protocol):
 class Traced:
     """Enumerated decisions."""
 
-    def uniform(self, bits: int = DOUBLE, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
         formats = {11: maps.HALF, 8: maps.BRAIN}
         chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        return Noise(Draw(), chain, np.float64 if bits == DOUBLE else None)
+        return Noise(Draw(), chain, np.float64 if bits == 53 else None)
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""

@@ -82,7 +82,11 @@ class GuardedArray(_GuardedBuffer):  # type: ignore[misc]
 
     def view(self, *form: object, **named: object) -> Array:
         """Return the same elements again; what their bits are in another type is refused in a run."""
-        types = [kind for kind in (*form, *named.values()) if not _is_array_type(kind)]
+        types = [
+            kind
+            for kind in (*form, *named.values())
+            if not (isinstance(kind, type) and issubclass(kind, np.ndarray))
+        ]
         if all(kind == self.dtype for kind in types):
             return np.ndarray.view(self, type(self))
         return self.memory(".view()").view(*form, **named)
@@ -95,10 +99,6 @@ def _stored(array: Array) -> np.dtype[np.generic]:
 
 def _plain(array: Array) -> Array:
     return np.ndarray.view(array, np.ndarray)
-
-
-def _is_array_type(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, np.ndarray)
 
 
 def _refuse(way: str) -> None:

@@ -19,8 +19,7 @@ _Random: Final = random.Random  # the name is replaced while draws are traced
 class DrawnRandom:
     """Stands in for ``random.Random``; choices are decided at once, integers if their range is short."""
 
-    def __init__(self, seed: object = None) -> None:
-        self.seed(seed)
+    def __init__(self, *_: object) -> None:
         self._real = _Random(0)
 
     def seed(self, *_: object, **__: object) -> None:

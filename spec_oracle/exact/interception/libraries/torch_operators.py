@@ -18,7 +18,9 @@ from torch._ops import OpOverload
 from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
+    ARITHMETIC,
     COMPARISONS,
+    ORDERED,
     at_once,
     compared_with_many,
     place_of,
@@ -68,13 +70,19 @@ def _quotient(left: Scalar, right: Scalar, rounding_mode: str | None = None) -> 
     return FUNCTIONS["trunc"](quotient) if rounding_mode else quotient
 
 
-_NAMES: Final = (
-    "mul:multiply pow:power neg:negative abs:absolute clamp_min:maximum clamp_max:minimum "
-    "__rshift__:right_shift lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal"
+_NAMES: Final = dict(
+    pair.split(":")
+    for pair in """
+    sub:subtract mul:multiply div:divide pow:power neg:negative abs:absolute clamp_min:maximum
+    clamp_max:minimum __rshift__:right_shift round:rint
+    lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal
+    """.split()  # noqa: SIM905
 )
+"""numpy's names of functions that torch calls otherwise."""
+
 _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "equal"},  # torch's is of the whole
-    **{torchs: FUNCTIONS[numpys] for torchs, numpys in (pair.split(":") for pair in _NAMES.split())},
+    **{torchs: FUNCTIONS[numpys] for torchs, numpys in _NAMES.items()},
     "add": lambda left, right, alpha=1: left + _scaled(right, alpha),
     "sub": lambda left, right, alpha=1: left - _scaled(right, alpha),
     "rsub": lambda left, right, alpha=1: right - _scaled(left, alpha),
@@ -84,20 +92,8 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "clamp": _clamp,
     "frac": lambda value: value - FUNCTIONS["trunc"](value),
     "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
-    "round": FUNCTIONS["rint"],
 }
 _OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
-_ANSWERS: Final = COMPARISONS | {"lt", "le", "gt", "ge", "eq", "ne"}
-
-_REMEMBERED: Final = {
-    **{name: name for name in ("log", "log1p", "exp")},
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "neg": "negative",
-}
-_SINGLE_NAMES: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 _FOLDS: Final = {
     "sum": (FUNCTIONS["add"], "reduce"),
@@ -216,8 +212,10 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
     for some in boxed:
         if some is not None:
             where |= some
-    if where.size > FEW and base in _REMEMBERED and not kwargs and where.all():
-        found = _at_once(_REMEMBERED[base], args, boxed, shape)
+    name = _NAMES.get(base, base)
+    is_repeated = where.size > FEW and name in ARITHMETIC and not kwargs
+    if is_repeated and where.all():
+        found = _at_once(name, args, boxed, shape)
         if found is not None:
             result = func(*args)
             write(result, where, found)
@@ -226,15 +224,15 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         boxes.objects_at(value, some) if isinstance(value, torch.Tensor) else value
         for value, some in zip(args, boxed, strict=True)
     ]
-    if base in _SINGLE_NAMES and all(isinstance(value, np.ndarray) for value in objects):
-        many = compared_with_many(_SINGLE_NAMES[base], *objects)
+    if name in ORDERED and all(isinstance(value, np.ndarray) for value in objects):
+        many = compared_with_many(name, *objects)
         if many is not None:
             return torch.from_numpy(many)
-    common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
+    common = torch.result_type(*args) if name in COMPARISONS and len(args) == 2 else None
     operands = [_operand(value, common, where) for value in objects]
     compute = _ELEMENTWISE[base]
-    if where.size > FEW and base in _REMEMBERED and len(operands) <= 2 and not kwargs:
-        compute = remembering(_REMEMBERED[base])
+    if is_repeated and len(operands) <= 2:
+        compute = remembering(name)
     values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     write(result, where, values)  # rounded, as torch does after each operation in low precision
