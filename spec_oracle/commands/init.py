@@ -4,17 +4,18 @@ import os
 import re
 import sys
 import textwrap
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.commands.options import OK, Command, flag, value
 from spec_oracle.commands.signatures import Argument, Guess, Layout, guess
 from spec_oracle.errors import InvalidInputError
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Write the files, and say what was guessed, what is not known, and what to run next."""
     from spec_oracle.audit.subjects import imported, is_engine, require_name
 
