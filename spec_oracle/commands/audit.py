@@ -70,13 +70,13 @@ def run(options: Namespace) -> int:
     given = given_fields(AuditOptions, options)
     # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
     subjects = subjects or list(found.subjects or subject_names())
-    limits = {"jobs": cores(), **found.limits, **given_fields(Isolation, options)}
+    isolation = found.isolation(cores(), **given_fields(Isolation, options))
     own = {name: found.options_of(name, **given) for name in subjects}
     # The instances of a command line are for looking at a subject, not for comparing it.
     baseline = options.baseline or (None if options.instance else found.baseline)
     compared = beside_baseline(baseline, update=options.update_baseline)
     with showing_progress() as tell:
-        report = audit_apart(subjects, found.options_of("", **given), Isolation(**limits), tell, own=own)
+        report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
     report, line = compared(report)
     if line:
         progress(line)
