@@ -120,7 +120,7 @@ def digest(
 
 def block_weights(p: Numbers, q: Numbers) -> Numbers:
     """Return w_0 = 1, w_i = min(1, w_{i-1} p_i / q_i), [N, L+1], from p and q [N, L]."""
-    ones = p[:, 0] * 0 + 1
+    ones = p.sum(axis=1) * 0 + 1  # of no tokens, too
     weights = [ones]
     for ratio in (p / q).T:
         weights.append(np.minimum(ones, weights[-1] * ratio))
