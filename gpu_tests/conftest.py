@@ -1,4 +1,4 @@
-"""Options of the GPU suite, its table at the end; tests marked `cuda` are left out where there is no device."""
+"""Options of the GPU suite, its table at the end; without a device, tests marked `cuda` are left out."""
 
 from pathlib import Path
 
@@ -10,9 +10,7 @@ def pytest_addoption(parser):
     group.addoption("--device", default="cpu", help="where the GPU suite runs, default: cpu")
     group.addoption("--dtype", default="float32", help="precision of networks and rows, default: float32")
     group.addoption("--target", default=None, help="target of the large-model tests, e.g. a local path")
-    group.addoption(
-        "--draft", default=None, help="its draft; default: the target's first two thirds of layers"
-    )
+    group.addoption("--draft", default=None, help="its draft; default: nine tenths of the target's layers")
     group.addoption("--size", choices=("small", "large"), help="random network; default: large on a GPU only")
     group.addoption("--memory", type=float, metavar="GB", help="split batches whose rows take more")
     group.addoption("--figures", type=Path, metavar="STEM", help="write the table: STEM.json, STEM.md")

@@ -1,4 +1,4 @@
-"""The table at the end of a run: what each rule yields and costs, what was found, as text, Markdown and JSON."""
+"""The table at the end of a run, as text, Markdown and JSON: yields, costs, what was found."""
 
 import json
 from dataclasses import dataclass, field
@@ -61,14 +61,17 @@ def _lines(data: dict[str, Any]) -> list[str]:
     if "hardware" not in data:
         return []
     rounding = data["rounding"]
+    versions = f"Python {data['python']}, torch {data['torch']}, transformers {data['transformers']}"
+    sizes = f"V = {data['vocab_size']:,}, L = {data['draft_length']}"
+    parameters = f"{data['parameters'] / 1e9:.2g} billion parameters"
+    apart = (
+        f"{rounding['rows']:.1g} in total variation on average over a text, {rounding['largest']:.1g} at most"
+    )
     return [
-        f"{data['hardware']}, Python {data['python']}, torch {data['torch']}, transformers "
-        f"{data['transformers']}.",
-        f"{data['pair']}: {data['parameters'] / 1e9:.2g} billion parameters, V = {data['vocab_size']:,}, "
-        f"L = {data['draft_length']}, network and rows in {data['dtype']}.",
-        f"Rows of two correct passes differ by at most {rounding['rows']:.1g} in total variation at "
-        f"{rounding['places']:,} measured places; with the sums of rounded rows they are taken to be right to "
-        f"{rounding['doubt']:.1g}.",
+        f"{data['hardware']}, {versions}.",
+        f"{data['pair']}: {parameters}, {sizes}, network and rows in {data['dtype']}.",
+        f"Rows of two correct passes differ by {apart} ({rounding['places']:,} places measured).",
+        f"With the sums of rounded rows, rows are taken to be right to {rounding['doubt']:.1g}.",
     ]
 
 

@@ -15,7 +15,7 @@ How often does a rule have to accept too much for the second to see it?
 >>> evidence.p_value < 1e-9
 True
 >>> round(evidence.detects(1e-9), 2)
-0.21
+0.32
 """
 
 import math
@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-import torch
 
 from gpu_tests.observed import Run, truncation_of
 from gpu_tests.pair import Pair
@@ -41,7 +40,7 @@ STAKES = np.array([sign * 0.5**power for power in range(1, 8) for sign in (1, -1
 
 @dataclass
 class LengthEvidence:
-    """An e-process against differences of mean zero, of lengths in 0..L: each stake s grows by 1 + s d / L."""
+    """An e-process against differences d of mean zero, in -L..L: each stake s grows by 1 + s d / L."""
 
     longest: int
     log_e: Any = field(default_factory=lambda: np.zeros(len(STAKES)))
@@ -62,7 +61,7 @@ class LengthEvidence:
         return math.exp(-self.largest)
 
     def detects(self, alpha: float) -> float:
-        """Return the tokens a call by which lengths are off when it is detected, by a normal approximation."""
+        """Return the tokens a call by which lengths are off when that is detected (normal approximation)."""
         if not self.calls:
             return math.inf
         needed, variance = math.log(len(STAKES) / alpha), self.square / self.calls
@@ -174,7 +173,7 @@ def greedy_compared(pair: Pair, prompts: Any, texts: Any, rounding: Rounding) ->
         margins.append((places.target.max(1).values - own).cpu().numpy())
     margin = np.concatenate(margins)
     other = margin[margin > 0]
-    near = other[other <= 2 * rounding.rows]
+    near = other[other <= 2 * rounding.largest]
     return Compared(len(margin), len(other) - len(near), len(near), float(near.max(initial=0)))
 
 
@@ -210,7 +209,7 @@ def parts_at_near_ties(pair: Pair, prompts: Any, texts: Any, others: Any, roundi
         ((_, places),) = second_pass(pair, [prompt], [text[: place + 1]], Truncation())
         row = places.target[place]
         gap = float((row[text[place]] - row[other[place]]).abs())
-        is_near = gap <= 2 * rounding.rows
+        is_near = gap <= 2 * rounding.largest
         parted, near = parted + (not is_near), near + is_near
         widest = max(widest, gap if is_near else 0.0)
     return Compared(tokens, parted, near, widest)

@@ -24,7 +24,7 @@ class Record:
     """Accepted lengths of all requests and calls, flat, and seconds by step.
 
     ``accepted`` as run; ``expected`` by a second verdict of the rule named ``reference`` on the same drafts
-    with other random numbers, whose mean given the drafts is the expectation; ``optimum`` likewise by `block`,
+    with other random numbers, whose mean given the drafts is the expectation; ``optimum`` so by `block`,
     which accepts the most that a rule for one path can; empty for others, and for `block` itself.
     """
 

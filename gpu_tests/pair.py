@@ -18,7 +18,7 @@ NETWORKS = {"small": (1009, 64, 128, 4, 4, 2), "large": (151_936, 2048, 8192, 12
 """Sizes of random networks; the large one has 1.3 billion parameters, of which 0.6 billion are embeddings."""
 
 OVERLAP, ENTROPY = 0.75, 2.5
-"""Of rows of a random pair, on average: the probability that the token rule accepts, and nats of the target."""
+"""Of rows of a random pair, on average: probability that the token rule accepts, nats of the target."""
 
 TEXT = (
     "The capital of France is a city on the river Seine, and the first of its bridges was built of stone. "
@@ -30,8 +30,8 @@ TEXT = (
 class Pair:
     """Target and draft, prompts of unlike lengths, and the sizes of the runs.
 
-    ``tokens`` of ``requests`` judged texts a rule; ``few_requests`` of ``few_tokens`` where texts are compared
-    with others. ``number_type`` is the torch type of the rows that rules read, ``memory`` bytes or None.
+    ``requests`` texts of ``tokens`` are judged a rule; ``few_requests`` of ``few_tokens`` are compared with
+    others. ``number_type`` is the torch type of the rows that rules read, ``memory`` bytes or None.
     """
 
     name: str
@@ -182,7 +182,7 @@ def load_pair(
     size: str | None,
     memory: float | None = None,
 ) -> Pair:
-    """Return the named pair, or the random one; a named target is drafted by its first half of layers."""
+    """Return the named pair, or the random one; a named target is drafted by nine tenths of its layers."""
     number_type = getattr(torch, dtype)
     if target is None:
         size, sizes = random_sizes(device, size)
@@ -190,7 +190,7 @@ def load_pair(
         words = torch.randint(models[0].network.config.vocab_size, (41,), generator=_seeded()).tolist()
         return Pair(f"random {size} network", *models, tuple(words), number_type, memory=memory, **sizes)
     model = load_language_model(target, device=device, dtype=dtype)
-    draft = draft or f"{target}:layers={2 * model.network.config.num_hidden_layers // 3}"
+    draft = draft or f"{target}:layers={9 * model.network.config.num_hidden_layers // 10}"
     drafter = load_language_model(draft, device=device, dtype=dtype)
     on_gpu = torch.device(device).type == "cuda"
     sizes = {"requests": 64, "tokens": 72 if on_gpu else 56, "draft_length": 4}

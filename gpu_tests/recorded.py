@@ -63,6 +63,7 @@ def head_of(pair: Pair, rounding: Rounding) -> dict[str, Any]:
         "rounding": {
             "places": rounding.places,
             "rows": rounding.rows,
+            "largest": rounding.largest,
             "sums": rounding.sums,
             "doubt": rounding.doubt(pair.draft_length),
             "flips": rounding.flips,

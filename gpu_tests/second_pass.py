@@ -1,4 +1,4 @@
-"""The target's and the draft's rows at every token of finished texts, by passes of their own, without a cache.
+"""The rows of target and draft at every token of finished texts, by passes of their own, without a cache.
 
 Rows of a whole vocabulary stay on the device. What statistics need of them are a few cells a token: the most
 likely tokens one by one, all others by their ratio of q to p. Any cells are right that are known before the
@@ -92,10 +92,11 @@ def mass_by_cell(rows: Any, cell: Any) -> Any:
 class Rounding:
     """How far rows of two correct computations differ, measured at ``places`` places of finished texts.
 
-    ``rows``: total variation between the rows of a cached pass in pieces, with rejected tokens masked, in the
-    number type of the run, and those of one pass; ``ratio``: what bets on q/p gain by that over their stake;
-    ``sums``: how far rounded rows are from a sum of 1, target's and draft's together. These are largest
-    values. ``flips`` is a mean: the probability that a uniform finds another token in them by inversion.
+    The rows of a cached pass in pieces, with rejected tokens masked, in the number type of the run, against
+    those of one pass. ``rows`` is their total variation, ``ratio`` what bets on q/p gain by it over their
+    stake, ``sums`` how far rounded rows of target and draft are from a sum of 1: the mean over a text, of the
+    text where it is largest, since evidence adds up over texts. ``largest`` is the largest total variation
+    at one place. ``flips`` is the probability that a uniform finds another token by inversion, a mean.
     """
 
     places: int
@@ -103,6 +104,7 @@ class Rounding:
     ratio: float
     sums: float
     flips: float
+    largest: float
 
     def doubt(self, draft_length: int) -> float:
         """Return how far the next token's distribution may be off, total variation.
@@ -114,25 +116,26 @@ class Rounding:
 
 def measured_rounding(pair: Pair, prompts: Any, texts: Any, truncation: Truncation) -> Rounding:
     """Read finished texts in pieces as the loop does, and compare the rows with those of a second pass."""
-    found = []
+    by_text, largest = [], 0.0
     rng = np.random.default_rng(5)
     for some, places in second_pass(pair, prompts, texts, truncation):
         pieces = _in_pieces(pair, prompts[some], texts[some], truncation, rng)
         rounded = pieces.to(pair.number_type).double()
-        excess = (rounded.sum(1) - 1).abs().max()
         draft = places.draft.to(pair.number_type).double()
-        excess = excess + (draft.sum(1) - 1).abs().max()
+        excess = (rounded.sum(1) - 1).abs() + (draft.sum(1) - 1).abs()
         rounded = rounded / rounded.sum(1, keepdim=True)
-        ratio = _surplus(rounded, places)
-        apart = (rounded - places.target).abs().sum(1).max() / 2
-        flips = (rounded.cumsum(1) - places.target.cumsum(1)).abs().sum(1).clamp(max=1).sum()
-        found.append([float(one) for one in (apart, ratio, excess, flips)])
-    places = sum(map(len, texts))
-    return Rounding(places, *np.max(found, axis=0)[:3].tolist(), float(np.sum(found, axis=0)[3]) / places)
+        apart = (rounded - places.target).abs().sum(1) / 2
+        flips = (rounded.cumsum(1) - places.target.cumsum(1)).abs().sum(1).clamp(max=1)
+        every = torch.stack([apart, _surplus(rounded, places), excess, flips])
+        by_text += [one.mean(dim=1).cpu().numpy() for one in every.split(places.sizes, dim=1)]
+        largest = max(largest, float(apart.max()))
+    rows, ratio, sums, _ = np.max(by_text, axis=0).tolist()
+    flips = float(np.mean(by_text, axis=0)[3])
+    return Rounding(sum(map(len, texts)), rows, ratio, sums, flips, largest)
 
 
 def _surplus(rounded: Any, places: Places) -> Any:
-    """Return the most by which `Bet` gains from rows that are rounded, over what it stakes."""
+    """Return [T] what `Bet` gains at most from rows that are rounded, over what it stakes."""
     cell = cells(places.target, places.draft)
     mine, p, q = (mass_by_cell(rows, cell) for rows in (rounded, places.target, places.draft))
     ratio = torch.where(p > 0, q / p, torch.zeros_like(p)).clamp(max=LARGEST_RATIO)
@@ -141,8 +144,8 @@ def _surplus(rounded: Any, places: Places) -> Any:
     found = []
     for over in (ratio - 1, least - (p * least).sum(1, keepdim=True)):
         gained = ((mine - p).abs() * over.abs()).sum(1) / (p * over.abs()).sum(1)
-        found.append(gained.nan_to_num().max())
-    return torch.stack(found).max()
+        found.append(gained.nan_to_num())
+    return torch.maximum(*found)
 
 
 def _in_pieces(pair: Pair, prompts: Any, texts: Any, truncation: Truncation, rng: Any) -> Any:

@@ -2,10 +2,10 @@
 
     python lab/benchmarks/gpu_kit/gather.py [FOLDER]        default: build/gpu-kit
 
-The machine has its own Python 3.12 with torch, triton, numpy, scipy and transformers. The folder brings the rest:
-wheels, the suite, the rules, the sources of the Triton kernels that are fetched here, and the script that runs
-all of it: ``bash lab/benchmarks/gpu_kit/run.sh``. In a checkout on such a machine only the folder's ``wheels``
-and ``engines`` are used.
+The machine has its own Python 3.12 with torch, triton, numpy, scipy and transformers. The folder brings the
+rest: wheels, the suite, the rules, the sources of the Triton kernels that are fetched here, and the script
+that runs all of it, ``bash lab/benchmarks/gpu_kit/run.sh``. In a checkout on such a machine only the folder's
+``wheels`` and ``engines`` are used.
 """
 
 import shutil

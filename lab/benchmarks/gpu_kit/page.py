@@ -1,4 +1,4 @@
-"""The results of `run.sh`: gathered into one file while it runs, and written as the page docs/evidence/gpu.md.
+"""The results of `run.sh`: gathered into one file while it runs, and written as docs/evidence/gpu.md.
 
     python -m lab.benchmarks.gpu_kit.page gpu.json --output docs/evidence/gpu.md
     python -m lab.benchmarks.gpu_kit.page --gather WORK --output OUT      (run.sh does this after each part)
@@ -39,7 +39,7 @@ def gather(work):
 
 
 def ended(file):
-    """Return how many tests of a JUnit file passed, failed and were skipped, and the first lines of failures."""
+    """Return how many tests of a JUnit file ran, failed and were skipped, and the messages of failures."""
     suite = ET.parse(file).getroot().find("testsuite")
     count = {name: int(suite.get(name)) for name in ("tests", "failures", "errors", "skipped")}
     failed = [
@@ -63,10 +63,9 @@ def gpu():
 HEAD = """\
 # On a GPU
 
-Written by `python -m lab.benchmarks.gpu_kit.page` from what `lab/benchmarks/gpu_kit/run.sh` measured on {when}; do
-not edit. Hardware: {hardware}. Every figure on this page is of this machine.
-
-The suite judges what each rule emits: the [README](https://github.com/spec-oracle/spec-oracle#on-a-gpu) says how.
+Written by `python -m lab.benchmarks.gpu_kit.page` from what `lab/benchmarks/gpu_kit/run.sh` measured on
+{when}; do not edit. Hardware: {hardware}. Every figure on this page is of this machine. How each rule is judged, and
+what the columns mean, is in [Language models](../language-models.md#the-gpu-suite) and in the README.
 """
 
 
@@ -109,9 +108,9 @@ def verification(found):
     """Yield what `rules` measured, as a table in Markdown."""
     left_out = ", ".join(found["left_out"])
     yield (
-        f"{found['hardware']}, torch {found['torch']}; V = {found['vocab_size']:,}, L = {found['draft_length']}; "
-        f"milliseconds a call, medians of {found['rounds']}. A copy reads and writes all rows once; GB/s counts "
-        f"both. Not timed: {left_out}, which are made for toy vocabularies."
+        f"{found['hardware']}, torch {found['torch']}; V = {found['vocab_size']:,}, "
+        f"L = {found['draft_length']}; milliseconds a call, medians of {found['rounds']}. A copy reads and "
+        f"writes all rows once; GB/s counts both. Not timed: {left_out}, which are made for toy vocabularies."
     )
     yield ""
     rows = ([*row.values()] for row in found["times"])

@@ -2,8 +2,8 @@
 
     python -m lab.benchmarks.gpu_kit.rules [--device cuda] [--size small] [--json FILE]
 
-V = 151,936, L = 4, B = 16 and 64, one path or two; rows in float32 and bfloat16. The figures are written after
-each rule.
+V = 151,936, L = 4, B = 16 and 64, one path or two; rows in float32 and bfloat16. The figures are written
+after each rule.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from lab.benchmarks.measure import hardware, in_turns, median
 from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 
 LENGTH, PATHS = 4, 2
-SIZES = {"small": (5003, (2, 4), 2), "large": (151_936, (16, 64), 7)}
+SIZES = {"small": (1009, (2, 3), 1), "large": (151_936, (16, 64), 7)}
 """Vocabulary, batches, rounds."""
 
 KEYS = ("rule", "dtype", "batch", "paths", "ms", "copy_ms", "copy_gb_s", "over_copy")

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Judge the rules on a GPU, compile Triton kernels, and time verification: at most 8 minutes, offline.
 #
-#     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] bash lab/benchmarks/gpu_kit/run.sh
+#     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] [PATIENCE=FACTOR] bash lab/benchmarks/gpu_kit/run.sh
 #
 # Runs in a checkout, or in the folder of `make gpu-kit`; wheels beside it (KIT, default build/gpu-kit) are
 # installed into a folder of their own. Each part has a time limit, the most important parts come first, and a
 # part that fails or is cut off stops no other. After each part OUT (default build/gpu) has gpu.json, gpu.md
-# and log.txt so far. SIZE=small runs the same on a CPU in small sizes, without the parts that need a GPU.
+# and log.txt so far. PATIENCE multiplies all limits on a slow machine. SIZE=small runs the same on a CPU in small sizes, without the parts that need a GPU.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 3
-OUT=${OUT:-build/gpu} SIZE=${SIZE:-large} LIMIT=${LIMIT:-470} PYTHON=${PYTHON:-python3}
+OUT=${OUT:-build/gpu} SIZE=${SIZE:-large} PATIENCE=${PATIENCE:-1} LIMIT=${LIMIT:-$((470 * ${PATIENCE:-1}))} PYTHON=${PYTHON:-python3}
 KIT=${KIT:-$([ -d wheels ] && echo . || echo build/gpu-kit)}
 WORK=$(mktemp -d)
 mkdir -p "$OUT"
@@ -27,7 +27,7 @@ gathered() { "$PYTHON" -m lab.benchmarks.gpu_kit.page --gather "$WORK" --output 
 skipped() { printf '%s\tnot run: %s\t0\n' "$1" "$2" >> "$WORK/parts.tsv"; echo "== $1: not run: $2"; }
 
 part() { # NAME SECONDS COMMAND...: what it prints goes to log.txt, how it ended to parts.tsv
-    local name=$1 seconds=$2 left=$((LIMIT - SECONDS)) started=$SECONDS code
+    local name=$1 seconds=$(($2 * PATIENCE)) left=$((LIMIT - SECONDS)) started=$SECONDS code
     shift 2
     if [ "$left" -lt 15 ]; then skipped "$name" "the time was over"; return; fi
     if [ "$seconds" -gt "$left" ]; then seconds=$left; fi
@@ -45,8 +45,8 @@ part() { # NAME SECONDS COMMAND...: what it prints goes to log.txt, how it ended
 tests() { # NAME: arguments of a run of tests that writes NAME.json and NAME.xml
     local name=$1
     shift
-    echo "$PYTHON" -m pytest -q -p no:cacheprovider --tb=short --durations=8 --device "$DEVICE" --size "$SIZE" \
-        --figures "$WORK/$name" "--junit-xml=$WORK/$name.xml" "$@"
+    echo "$PYTHON" -m pytest -q -p no:cacheprovider -W default --tb=short --durations=8 --device "$DEVICE" --size "$SIZE" \
+        --figures "$WORK/$name" "--junit-xml=$WORK/$name.xml" -o junit_family=xunit1 "$@"
 }
 
 MODELS=gpu_tests/test_large_models.py
@@ -65,7 +65,7 @@ part "suite bfloat16" 90 $(tests bfloat16 $MODELS --dtype bfloat16) -m "$MARK" \
     -k "planted or rule_emits or target_only"
 part "batches and seeds float32" 80 $(tests texts $MODELS) -m "$MARK" -k "texts or target_only"
 part "suite float16" 60 $(tests float16 $MODELS --dtype float16) -m "$MARK" \
-    -k "planted or target_only or (rule_emits and (token or block or traversal))"
+    -k "planted or target_only or (rule_emits and (given-token or given-block or given-traversal))"
 part "rest of the suite" 60 $(tests rest gpu_tests --ignore $MODELS --ignore gpu_tests/test_kernels.py) \
     -m "$MARK" -n 8
 gathered
