@@ -1,10 +1,11 @@
 """Runs of the decoding loop that record, call by call, what judging needs: lengths, times, memory."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 
 @dataclass
 class Record:
-    """Accepted lengths of all requests and calls, flat, and seconds by step.
+    """Accepted lengths of all requests and calls, flat, and seconds of each call by step.
 
     ``accepted`` as run; ``expected`` by a second verdict of the rule named ``reference`` on the same drafts
     with other random numbers, whose mean given the drafts is the expectation; ``optimum`` so by `block`,
@@ -34,7 +35,7 @@ class Record:
     accepted: list[Any] = field(default_factory=list)
     expected: list[Any] = field(default_factory=list)
     optimum: list[Any] = field(default_factory=list)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     calls: int = 0
 
     @contextmanager
@@ -43,7 +44,11 @@ class Record:
         started = time.perf_counter()
         yield
         synchronise(device)
-        self.seconds[step] += time.perf_counter() - started
+        self.seconds[step].append(time.perf_counter() - started)
+
+    def median_ms(self, *steps: str) -> float:
+        """Return the milliseconds of these steps of a call: medians, since the first calls load kernels."""
+        return 1e3 * sum(map(median, (self.seconds[step] for step in steps)))
 
 
 def synchronise(device: Any) -> None:
@@ -58,7 +63,7 @@ class ObservedBatch(RunningBatch):
     record: Any = None
 
     def draft_paths(self, batch):
-        with self.record.timed("models", self.target.unread.device):
+        with self.record.timed("drafts", self.target.unread.device):
             return super().draft_paths(batch)
 
     def verify(self, drafts):
@@ -78,7 +83,7 @@ class ObservedBatch(RunningBatch):
         return verdict
 
     def advance(self, kept, verdict):
-        with self.record.timed("models", kept.device):
+        with self.record.timed("advance", kept.device):
             super().advance(kept, verdict)
 
 
@@ -91,8 +96,8 @@ class Run:
     accepted: Any
     expected: Any
     optimum: Any
-    verification_seconds: float
-    seconds: float
+    verification_ms: float
+    call_ms: float
     calls: int
     peak_bytes: int
     paths: int = 1
@@ -134,8 +139,7 @@ def observed(
         texts += decoded.texts
     lengths = [_flat(one) for one in (record.accepted, record.expected, record.optimum)]
     peak = torch.cuda.max_memory_allocated(pair.device) if on_gpu else 0
-    spent = record.seconds
-    times = spent["verification"], spent.total()
+    times = record.median_ms("verification"), record.median_ms("drafts", "verification", "advance")
     return Run(prompts, texts, *lengths, *times, record.calls, peak, paths_of(pair, right))
 
 
@@ -177,7 +181,7 @@ def target_only(pair: Pair, *, seed: int = 1) -> Run:
         model: CachedModel = reader.model
         tokens, counts, text = reader.unread, reader.counts, []
         for _ in range(pair.tokens):
-            with record.timed("models", pair.device):
+            with record.timed("call", pair.device):
                 rows = Truncation().probabilities(model.feed(tokens, counts)[:, -1]).to(pair.number_type)
                 tokens, counts = decisions.categorical(rows)[:, None], None
             text.append(tokens)
@@ -185,7 +189,7 @@ def target_only(pair: Pair, *, seed: int = 1) -> Run:
         texts += map(tuple, torch.cat(text, dim=1).tolist())
     peak = torch.cuda.max_memory_allocated(pair.device) if on_gpu else 0
     nothing = np.zeros(0, dtype=np.int64)
-    return Run(prompts, texts, nothing, nothing, nothing, 0.0, record.seconds.total(), record.calls, peak)
+    return Run(prompts, texts, nothing, nothing, nothing, 0.0, record.median_ms("call"), record.calls, peak)
 
 
 def _flat(lengths: list[Any]) -> Any:
