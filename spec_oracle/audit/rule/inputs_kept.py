@@ -55,4 +55,7 @@ def drafts_kept(
 
 
 def _arrays(drafts: Drafts) -> Sequence[Array]:
-    return drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense()
+    if drafts.num_paths is None:
+        return drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense()
+    paths = drafts.paths  # the rows of the root are there once for each path
+    return drafts.tokens, drafts.parents, paths.draft_probs, paths.target_probs
