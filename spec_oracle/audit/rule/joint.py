@@ -37,7 +37,10 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     instances = instances_for(context, subject.num_paths)
     law_of = partial(law_on, subject, context, subject.paths)
     laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
-    on_paths = judge_laws(laws, instances, facts, law_of, how="enumerated", failure=failure)
+    drafting = subject.drafting
+    on_paths = judge_laws(
+        laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=drafting
+    )
     if on_paths.status is not Status.PASSED or not subject.on_trees:
         return on_paths
     on_trees = _on_trees(subject, context, replace(facts, rule_at=None))
