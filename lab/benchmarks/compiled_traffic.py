@@ -11,12 +11,12 @@ from torch._inductor.graph import GraphLowering
 
 from lab.benchmarks.measure import table
 from lab.benchmarks.traffic import LENGTH, VOCAB
-from lab.benchmarks.verification import drafts, on_uniforms
+from lab.benchmarks.verification import chains, on_uniforms
 
 
 def compiled_traffic(name, dtype):
     """Return the bytes that the kernels of a compiled rule read and write, and those of the rows."""
-    given, moved = drafts(1, LENGTH, VOCAB, "cpu", dtype), []
+    given, moved = chains(1, LENGTH, VOCAB, "cpu", dtype), []
 
     def count(graph):
         moved.extend(_kernel_bytes(node) for node in graph.scheduler.nodes)

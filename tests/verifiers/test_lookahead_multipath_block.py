@@ -86,17 +86,6 @@ def test_tokens_per_call_follow_from_the_nodes(instance):
     assert law.block_efficiency == pytest.approx(tokens, abs=1e-12)
 
 
-@given(instances(vocab_sizes=(2, 4), draft_lengths=(1, 4), num_paths=(1, 1)))
-@examples(30)
-def test_one_path_is_block_verification(instance):
-    law, expected = (
-        emission_law(verifiers.get(name), instance, exact=True, merged=False)
-        for name in ("lookahead_multipath_block", "block")
-    )
-    for found, wanted in zip(law.masses, expected.masses, strict=True):
-        assert (found == wanted).all()
-
-
 @given(instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=256), STEPS)
 def test_one_step_attains_the_optimum(instance, steps):
     law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, merged=False)

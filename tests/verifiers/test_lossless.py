@@ -36,10 +36,9 @@ def test_worked_example_of_block_verification():
 @given(CHAINS)
 @example(WORKED)
 @examples(60)
-def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(instance):
+def test_block_is_the_single_path_optimum(instance):
     token, block = (law(rule, instance) for rule in SINGLE_PATH)
-    assert token.total_variation < ROUNDING
-    assert block.total_variation < ROUNDING
+    assert max(token.total_variation, block.total_variation) < ROUNDING
     best = single_path_optimum(instance).value
     assert block.block_efficiency == pytest.approx(best, abs=ROUNDING)
     assert token.block_efficiency <= block.block_efficiency + ROUNDING
@@ -47,10 +46,9 @@ def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(insta
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 4), max_tuples=81))
 @examples(150)
-def test_token_and_block_are_lossless_in_rationals(instance):
+def test_block_is_the_single_path_optimum_in_rationals(instance):
     token, block = (law(rule, instance, exact=True) for rule in SINGLE_PATH)
-    assert token.total_variation == 0
-    assert block.total_variation == 0
+    assert token.total_variation == block.total_variation == 0
     assert block.block_efficiency == single_path_optimum(instance, exact=True).value
     assert token.block_efficiency <= block.block_efficiency
 

@@ -7,7 +7,9 @@ from hypothesis import given
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import optimal_acceptance
+from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
+from tests.verifiers import balanced_reference as reference
 from verifiers.rules.k_seq import smallest_rho
 
 ONE_PATH = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), max_tuples=100)
@@ -24,7 +26,10 @@ def same_law(one, other, *, tolerance=0):
         assert (abs(mine - theirs) <= tolerance).all()
 
 
-@pytest.mark.parametrize("rule", ["greedy_multipath_block", "traversal"])
+BLOCKS = ("balanced_multipath_block", "lookahead_multipath_block")
+
+
+@pytest.mark.parametrize("rule", [*BLOCKS, "greedy_multipath_block", "traversal", "univer"])
 @given(instance=ONE_PATH)
 @examples(40)
 def test_with_one_path_these_are_block_verification(rule, instance):
@@ -95,6 +100,26 @@ def test_k_seq_accepts_rho_beta(instance):
     drafted = 1 - (1 - beta) ** count
     # At the smallest rho a refused draft has no residual left; rho is rounded up by 2^-40 of itself.
     assert acceptance("k_seq", instance) == pytest.approx(drafted, abs=1e-10)
+
+
+@pytest.mark.parametrize("rule", [*BLOCKS, "global_resolution"])
+@given(instance=instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=256))
+def test_these_accept_as_often_as_any_one_step_rule_can(rule, instance):
+    optimum = float(reference.optimal_acceptance(*rows(instance)))
+    assert acceptance(rule, instance) == pytest.approx(optimum, abs=1e-9)
+
+
+@given(instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=256))
+def test_balanced_blocks_are_never_below_global_resolution(instance):
+    block, walk = (
+        law(rule, instance).block_efficiency for rule in ("balanced_multipath_block", "global_resolution")
+    )
+    assert block >= walk - 1e-9
+
+
+def test_global_resolution_is_lossless_where_tokens_share_levels():
+    instance = Instance.random(66, 1, num_paths=2, seed=3)
+    assert emission_law(verifiers.get("global_resolution"), instance).total_variation <= TIGHT
 
 
 @given(instance=ONE_STEP)

@@ -3,10 +3,11 @@
 #
 #     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] [PATIENCE=FACTOR] bash lab/benchmarks/gpu_kit/run.sh
 #
-# Runs in a checkout, or in the folder of `make gpu-kit`; wheels beside it (KIT, default build/gpu-kit) are
-# installed into a folder of their own. Each part has a time limit, the most important parts come first, and a
-# part that fails or is cut off stops no other. After each part OUT (default build/gpu) has gpu.json, gpu.md
-# and log.txt so far. PATIENCE multiplies all limits on a slow machine. SIZE=small runs the same on a CPU in small sizes, without the parts that need a GPU.
+# Runs in a checkout, or in the folder of `make gpu-kit`. Wheels (KIT, default build/gpu-kit) of packages that the
+# machine lacks are installed into a folder of their own. Each part has a time limit, the most important parts come
+# first, and a part that fails or is cut off stops no other. After each part OUT (default build/gpu) has gpu.json,
+# gpu.md and log.txt so far. PATIENCE multiplies all limits on a slow machine. SIZE=small runs the same on a CPU in
+# small sizes, without the parts that need a GPU.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 3
 OUT=${OUT:-build/gpu} SIZE=${SIZE:-large} PATIENCE=${PATIENCE:-1} LIMIT=${LIMIT:-$((470 * ${PATIENCE:-1}))} PYTHON=${PYTHON:-python3}
@@ -14,8 +15,15 @@ KIT=${KIT:-$([ -d wheels ] && echo . || echo build/gpu-kit)}
 WORK=$(mktemp -d)
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
-if compgen -G "$KIT/wheels/*.whl" > /dev/null; then
-    "$PYTHON" -m pip install -q --no-index --no-deps --upgrade --target "$WORK/packages" "$KIT"/wheels/*.whl
+missing=()
+for wheel in "$KIT"/wheels/*.whl; do # those of packages that the machine has would not fit its other packages
+    name=${wheel##*/} name=${name%%-*}
+    [ -e "$wheel" ] && ! "$PYTHON" -c "from importlib.metadata import version; version('$name')" 2> /dev/null &&
+        missing+=("$wheel")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "== installed for this run: ${missing[*]##*/}"
+    "$PYTHON" -m pip install -q --no-index --no-deps --target "$WORK/packages" "${missing[@]}"
 fi
 [ -d .engines ] || export SPEC_ORACLE_ENGINES="$KIT/engines"
 export PYTHONPATH="$PWD:$WORK/packages" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
