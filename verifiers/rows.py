@@ -51,7 +51,7 @@ class Rows(Protocol):
 class PathRows:
     """Rows along K paths: ``values`` [B, K, M, V], M = L + 1 of the target, M = L of the draft.
 
-    Place d K + k is token d of path k. The draft has no row after the last token: any row stands there.
+    Place d K + k is token d of path k. The draft has no row after the last token of a path.
     """
 
     values: Array
@@ -69,11 +69,14 @@ class PathRows:
 
     def row(self, place: Array | int, out: Array = None) -> Array:
         """Return the row [B, V] after a place; see `Rows`."""
-        _, paths, depths, _ = self.values.shape
         if isinstance(place, int):
-            return self.values[:, place % paths, (place // paths + 1) % depths]
+            paths = self.values.shape[1]
+            return self.values[:, place % paths, min(place // paths + 1, self.values.shape[2] - 1)]
         path, depth = self._at(place)
-        return rows_at(self.values, path, depth % depths if depths <= self.draft_length else depth, out=out)
+        depths = self.values.shape[2]
+        if depths <= self.draft_length:  # of the draft: any row stands behind the last token
+            depth = namespace(depth).where(depth < depths, depth, depths - 1)
+        return rows_at(self.values, path, depth, out=out)
 
     def entries(self, place: Array, token: Array) -> Array:
         """Return the entry of each token in the row after its place; see `Rows`."""

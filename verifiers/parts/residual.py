@@ -81,9 +81,10 @@ def draw_correction(  # noqa: PLR0917
     tau int [B], scale [B] (1 for the token rule, w_tau for the block rule), in working precision, which
     low-precision rows take from it; ``place`` [B, V] may be overwritten. Returns int [B].
     """
-    length, node = path.tokens.shape[1], path.node(tau)
-    inside = tau < (length if path.length is None else path.length)
+    length = path.tokens.shape[1] if path.length is None else path.length
+    inside = tau < length
     times = divide(kept(inside, ones(scale)), scale, otherwise=0)[:, None]
+    node = path.node(tau)
     q = in_working_precision(draft.row(node, out=place))
     if path.length is not None:  # a row behind the end of a path means nothing: it may be NaN
         q = kept(inside[:, None], q)
