@@ -101,9 +101,9 @@ class DraftsOfAnotherTemperature(ObservedBatch):
 PLANTED: dict[str, dict[str, Any]] = {
     "always accepted": {"verifier": AlwaysAccepted()},
     "correction from p instead of the residual": {"verifier": CorrectedFromTarget()},
-    "bonus token from the wrong row": {"verifier": BonusFromWrongRow()},
+    "bonus token from the wrong row": {"verifier": BonusFromWrongRow(), "draft_length": 1},
     "rows one place late after a rejection": {"loop": RowsLateAfterRejection},
     "rejected tokens left in the cache": {"loop": RejectedLeftInCache},
     "drafts sampled at another temperature than reported": {"loop": DraftsOfAnotherTemperature},
 }
-"""By name, what it replaces in `observed.observed`."""
+"""By name, what it replaces in `observed.observed`; bonus tokens of weak drafts come after one token only."""

@@ -5,6 +5,7 @@ first layers: over a billion parameters on a GPU, small on a CPU. All false-alar
 ``--figures STEM`` writes the table that the run ends with.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -73,8 +74,10 @@ def test_target_only_decoding_is_the_targets(pair, plain, rounding_of, record_pr
 
 @pytest.mark.parametrize("defect", PLANTED)
 def test_a_planted_defect_is_found(defect, pair, rounding_of, record_property):
-    run = observed(pair, "token", **PLANTED[defect])
-    evidence = judged(pair, run, verifiers.get("token"), rounding_of(Truncation()))
+    plan = {"draft_length": pair.draft_length, **PLANTED[defect]}
+    sizes = replace(pair, draft_length=plan.pop("draft_length"))
+    run = observed(sizes, "token", **plan)
+    evidence = judged(sizes, run, verifiers.get("token"), rounding_of(Truncation()))
     found = {
         "defect": defect,
         "found": evidence.problems,
