@@ -44,6 +44,9 @@ _SEEDS: Final = 8
 _TIMES: Final = 3
 """Times that inputs must fail in a row."""
 
+_SIZES: Final = ("max_depth", "max_children")
+"""What a rule takes its decisions by, of trees."""
+
 _MOST_NUMBERS: Final = 200_000
 """What a file may hold."""
 
@@ -226,7 +229,11 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Drafts | Paths):
         ids = ("draft_tokens",) if len(arrays_of(value)) == 3 else ("tokens", "parents")
         names = (*ids, "draft_probs", "target_probs")
-        return {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
+        sizes = {name: getattr(value, name) for name in _SIZES} if "parents" in ids else {}
+        return {
+            **{name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)},
+            **sizes,
+        }
     if isinstance(value, Instance):
         return value.to_json()
     if isinstance(value, Shape):
@@ -245,7 +252,7 @@ def _drafts(data: Any) -> Paths | Drafts:
     rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
     if "parents" in data:
         tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
-        return Drafts.of_tree(tokens, parents, rows[0], rows[1])
+        return Drafts.of_tree(tokens, parents, *rows, *(data[name] for name in _SIZES))
     return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
 
 

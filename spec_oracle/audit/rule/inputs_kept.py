@@ -49,8 +49,12 @@ def drafts_kept(
     handed = in_own_arrays(converted(drafts, arithmetic(array=subject.array)))
     before = [np.array(array) for array in _arrays(handed)]
     verdicts_on(subject, handed, uniforms)
-    return compared(before, _arrays(handed), ("tokens", "parents", "draft rows", "target rows"))
+    return compared(before, _arrays(handed), ("tokens", "parents", "draft_probs", "target_probs"))
 
 
 def _arrays(drafts: Drafts) -> Sequence[Array]:
+    """Return the arrays of drafts: of paths with all rows that there are, the root's of every path too."""
+    if drafts.num_paths is not None:
+        paths = drafts.paths
+        return drafts.tokens, drafts.parents, paths.draft_probs, paths.target_probs
     return drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense()

@@ -47,6 +47,11 @@ DEFAULT_PATHS: Final = 2
 UNIFORMS: Final = 1024
 """Uniforms of a request: more than any takes."""
 
+_OF_PATHS: Final = (
+    ": drafts.paths has the arrays of its K paths, and "
+    "Verdict.on_paths(drafts, path, num_accepted, next_token) makes its verdict"
+)
+
 _BATCHES: Final = (8, 1)
 """Trees of plain calls."""
 
@@ -62,12 +67,16 @@ class RuleSubject:
     array: str = "numpy"
     kind: ClassVar[str] = "rule"
     is_rerunnable: ClassVar[bool] = True
-    call_form: ClassVar[str] = "it is called as verify(drafts, decisions)"
 
     @property
     def place(self) -> str:
         """Where the rule is defined."""
         return defined_at(self.rule.verify)
+
+    @property
+    def call_form(self) -> str:
+        """How it is called, and where a rule for paths finds its arrays."""
+        return f"it is called as verify(drafts, decisions){_OF_PATHS if not self.on_trees else ''}"
 
     @property
     def carries_state(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline
@@ -35,7 +35,7 @@ class Rejecting:
 
 
 def report_on(share=0.0, options=QUICK):
-    return audit(VerifierSubject("mine", Rejecting(share)), options=options)
+    return audit(RuleSubject("mine", Rejecting(share)), options=options)
 
 
 def compared(report, file):
@@ -97,7 +97,7 @@ def audit_of(subject, **changes):
 
 
 def test_what_is_lossy_or_sampled_is_neither_compared_nor_kept(kept):
-    lossy = audit(VerifierSubject("mine", Lossy(), Facts()), options=QUICK)
+    lossy = audit(RuleSubject("mine", Lossy(), Facts()), options=QUICK)
     before = kept.read_text()
     assert update_baseline(kept, lossy) == []
     assert kept.read_text() == before

@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import Cover
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from verifiers import Verdict
 
 QUICK = AuditOptions(vocab_size=3, draft_length=2, checks=("inputs-kept", "draft-law"))
@@ -26,7 +26,7 @@ class AlwaysAccepts:
 @pytest.fixture(scope="session")
 def report():
     """A report with every verdict, status and kind of remark."""
-    made = audit("token", "block", VerifierSubject("lossy", AlwaysAccepts()), options=QUICK)
+    made = audit("token", "block", RuleSubject("lossy", AlwaysAccepts()), options=QUICK)
     token, block, lossy = made.subjects
     checks = (
         next(check for check in token.checks if check.name == "joint"),

@@ -1,25 +1,25 @@
-"""Audits of rules for draft trees: right rules pass, each defect fails its check, `accepts` is read."""
+"""Audits of rules on paths and trees: right ones pass, each defect fails its check, `accepts` is read."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from verifiers.trees import ROOT, Siblings, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.rule.subject import names, of_tree_rule
+from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
+from verifiers import ROOT, Siblings, Verdict
+from verifiers.rows import TreeRows
 
 ONLY_JOINT = AuditOptions(checks=())
-SLOW = {"trees/eagle", "trees/global_resolution", "trees/k_seq", "trees/canonical"}
-IN_FULL = ("trees/block", "trees/nss", "trees/traversal", "trees/top_draft")
+IN_FULL = ("block", "nss", "traversal", "top_draft")
 
 
 def only(report):
@@ -31,28 +31,38 @@ def status_of(found, check):
     return next(one for one in found.checks if one.name == check)
 
 
-CASES = [(name, ONLY_JOINT if name not in IN_FULL else AuditOptions()) for name in names()]
+def of_rows(drafts, target=None, draft=None):
+    """Return drafts with other rows [B, N+1, V]."""
+    rows = {"target": target, "draft": draft}
+    return replace(drafts, **{name: TreeRows(values) for name, values in rows.items() if values is not None})
+
+
+def verified(name, drafts, decisions):
+    return verifiers.get(name).verify(drafts, decisions)
+
+
+CASES = [(name, ONLY_JOINT if name not in IN_FULL else AuditOptions()) for name in verifiers.names()]
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *by_day(CASES, [case for case in CASES if case[0] not in SLOW]),
-        *at_night(*((name, AuditOptions()) for name in names() if name not in IN_FULL)),
+        *CASES,
+        *at_night(*((name, AuditOptions()) for name in verifiers.names() if name not in IN_FULL)),
     ],
     ids=lambda value: value if isinstance(value, str) else "joint" if value.checks == () else "all",
 )
-def test_every_tree_rule_is_lossless(name, options):
+def test_every_rule_is_lossless(name, options):
     report = audit(name, options=options)
     found = only(report)
-    assert (found.kind, found.verdict, found.evidence) == ("tree", SubjectVerdict.LOSSLESS, Evidence.EXACT)
+    assert (found.kind, found.verdict, found.evidence) == ("rule", SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert report.exit_code == 0
     assert found.total_variation < 1e-12
     assert -1e-9 < found.headroom < 0.5
 
 
 def test_in_rationals_the_total_variation_is_zero():
-    assert only(audit("trees/univer", options=replace(ONLY_JOINT, exact=True))).total_variation == 0
+    assert only(audit("univer", options=replace(ONLY_JOINT, exact=True))).total_variation == 0
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,8 @@ class Declared:
     name: str
     accepts: frozenset
 
-    def verify_tree(self, drafts, decisions):
-        return verifiers.tree_rule(self.name).verify_tree(drafts, decisions)
+    def verify(self, drafts, decisions):
+        return verified(self.name, drafts, decisions)
 
 
 @pytest.mark.parametrize(("name", "siblings"), [("recursive_rejection", "distinct"), ("traversal", "top")])
@@ -87,17 +97,26 @@ class OfNeighbours:
 
     accepts = frozenset(Siblings)
 
-    def verify_tree(self, drafts, decisions):
-        target = np.roll(drafts.target_probs, 1, axis=0)
-        return verifiers.tree_rule("nss").verify_tree(replace(drafts, target_probs=target), decisions)
+    def verify(self, drafts, decisions):
+        target = np.roll(drafts.target.dense(), 1, axis=0)
+        return verified("nss", of_rows(drafts, target), decisions)
 
 
 class WritesInto:
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        verdict = verifiers.tree_rule("nss").verify_tree(replace(drafts), decisions)
-        drafts.draft_probs[:] = 0
+    def verify(self, drafts, decisions):
+        verdict = verified("nss", drafts, decisions)
+        drafts.draft.row(ROOT)[:] = 0
+        return verdict
+
+
+class WritesIntoTheLastPath:
+    """Writes into the draft's row before the first token of the last path."""
+
+    def verify(self, drafts, decisions):
+        verdict = verified("recursive_rejection", drafts, decisions)
+        drafts.paths.draft_probs[:, -1, 0] = 0
         return verdict
 
 
@@ -109,11 +128,11 @@ class Forgets:
     def __init__(self):
         self.calls = 0
 
-    def verify_tree(self, drafts, decisions):
+    def verify(self, drafts, decisions):
         self.calls += 1
         if self.calls > 12:
-            drafts = replace(drafts, target_probs=np.roll(drafts.target_probs, 1, axis=2))
-        return verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+            drafts = of_rows(drafts, np.roll(drafts.target.dense(), 1, axis=2))
+        return verified("nss", drafts, decisions)
 
 
 class NaNAccepts:
@@ -121,10 +140,9 @@ class NaNAccepts:
 
     accepts = frozenset({"distinct"})
 
-    def verify_tree(self, drafts, decisions):
-        clean = replace(drafts, draft_probs=np.nan_to_num(drafts.draft_probs))
-        verdict = verifiers.tree_rule("naive").verify_tree(clean, decisions)
-        broken = np.isnan(drafts.draft_probs[:, 0]).any(axis=1) & (drafts.parents[:, 0] == ROOT)
+    def verify(self, drafts, decisions):
+        verdict = verified("naive", of_rows(drafts, draft=np.nan_to_num(drafts.draft.dense())), decisions)
+        broken = np.isnan(drafts.draft.row(ROOT)).any(axis=1) & (drafts.parents[:, 0] == ROOT)
         return replace(verdict, node=np.where(broken, 0, verdict.node))
 
 
@@ -133,8 +151,8 @@ class FallsBackToTokenZero:
 
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        verdict = verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+    def verify(self, drafts, decisions):
+        verdict = verified("nss", drafts, decisions)
         is_highest = ~decisions.bernoulli(np.full(drafts.batch, 1 - 2.0**-53))
         return replace(verdict, next_token=np.where(is_highest, 0, verdict.next_token))
 
@@ -144,12 +162,12 @@ class ClimbsFromTheLeaves:
 
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
+    def verify(self, drafts, decisions):
         for request in range(drafts.batch):
             place = 0
             while place >= 0:
                 place = int(drafts.parents[request, min(place, drafts.places - 1)])
-        return verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+        return verified("nss", drafts, decisions)
 
 
 class AcceptsAnyPlace:
@@ -157,8 +175,8 @@ class AcceptsAnyPlace:
 
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        verdict = verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+    def verify(self, drafts, decisions):
+        verdict = verified("nss", drafts, decisions)
         return replace(verdict, node=np.where(drafts.parents[:, 0] >= drafts.places, 0, verdict.node))
 
 
@@ -167,6 +185,7 @@ class AcceptsAnyPlace:
     [
         (OfNeighbours(), "batch", "request"),
         (WritesInto(), "inputs-kept", "draft_probs changed during the call"),
+        (WritesIntoTheLastPath(), "inputs-kept", "draft_probs changed during the call"),
         (NaNAccepts(), "bad-input", "NaN draft probabilities: request"),
         (FallsBackToTokenZero(), "bad-input", "random numbers exactly 0 or just under 1: request"),
         (ClimbsFromTheLeaves(), "bad-input", "place that is its own parent: still running after"),
@@ -189,10 +208,10 @@ class InDoublePrecisionOnly:
 
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        third = drafts.target_probs.dtype.type(1) / drafts.target_probs.dtype.type(3)
-        rows = drafts.target_probs * third * 3
-        return verifiers.tree_rule("nss").verify_tree(replace(drafts, target_probs=rows), decisions)
+    def verify(self, drafts, decisions):
+        rows = drafts.target.dense()
+        third = rows.dtype.type(1) / rows.dtype.type(3)
+        return verified("nss", of_rows(drafts, rows * third * 3), decisions)
 
 
 class Floor:
@@ -200,33 +219,32 @@ class Floor:
 
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        rows = drafts.target_probs + 1e-8
-        return verifiers.tree_rule("nss").verify_tree(replace(drafts, target_probs=rows), decisions)
+    def verify(self, drafts, decisions):
+        return verified("nss", of_rows(drafts, drafts.target.dense() + 1e-8), decisions)
 
 
 def test_low_precision_is_a_note_unless_the_type_counts():
     rule = InDoublePrecisionOnly()
-    found = result_of("scale", of_tree_rule("mine", rule), Context())
+    found = result_of("scale", of_rule("mine", rule), Context())
     assert found.status is Status.PASSED
     assert found.notes[0].startswith("not for float16 rows: total variation")
-    counted = result_of("scale", of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
+    counted = result_of("scale", of_rule("mine", rule), Context(dtypes=("float64", "float16")))
     assert counted.status is Status.FAILED
 
 
 def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
-    found = result_of("scale", of_tree_rule("mine", Floor()), Context())
+    found = result_of("scale", of_rule("mine", Floor()), Context())
     assert found.status is Status.FAILED
     assert "of one call at V = 32,000" in found.detail
 
 
-@pytest.mark.parametrize("name", by_day(names(), {"trees/traversal", "trees/univer"}))
+@pytest.mark.parametrize("name", by_day(verifiers.names(), {"traversal", "univer"}))
 def test_scale_and_bad_input_pass_in_torch(name):
     pytest.importorskip("torch")
-    subject = of_tree_rule(name, verifiers.tree_rule(name.removeprefix("trees/")), array="torch")
+    subject = of_rule(name, verifiers.get(name), array="torch")
     found = result_of("scale", subject, Context())
     assert found.notes == ()
-    if name != "trees/canonical":  # which is made for small vocabularies
+    if name != "canonical":  # which is made for small vocabularies
         assert "float64, float32, bfloat16, float16" in found.detail
     assert result_of("bad-input", subject, Context()).status is Status.PASSED
 
@@ -244,17 +262,17 @@ class Says(Declared):
 
 
 def test_the_accepted_length_is_compared_with_the_declared_rule():
-    found, length = length_of(Says("traversal", frozenset({"distinct"}), "trees/traversal"))
-    assert (found.rule, found.rule_identified) == ("trees/traversal", False)
+    found, length = length_of(Says("traversal", frozenset({"distinct"}), "traversal"))
+    assert (found.rule, found.rule_identified) == ("traversal", False)
     assert length.status is Status.PASSED
     found, length = length_of(Says("recursive_rejection_distinct", frozenset({"distinct"}), "traversal"))
     assert (found.verdict, length.status) == (SubjectVerdict.LOSSLESS, Status.FAILED)
-    assert "accepted length is not that of 'trees/traversal': total variation 0.0" in length.detail
+    assert "accepted length is not that of 'traversal': total variation 0.0" in length.detail
 
 
 def test_a_rule_that_declares_none_is_identified_by_what_it_emits():
     found, length = length_of(Declared("recursive_rejection_distinct", frozenset({"distinct"})))
-    assert (found.rule, found.rule_identified) == ("trees/recursive_rejection_distinct", True)
+    assert (found.rule, found.rule_identified) == ("recursive_rejection_distinct", True)
     assert length.status is Status.PASSED
     assert length.detail.endswith(f"rule {found.rule!r} after each of 128 draft trees")
 
@@ -262,7 +280,7 @@ def test_a_rule_that_declares_none_is_identified_by_what_it_emits():
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ("eagel", "declares unknown tree rule 'eagel'; did you mean 'eagle'"),
+        ("eagel", "declares unknown rule 'eagel'; did you mean 'eagle'"),
         ("univer", "declares univer, which does not accept its siblings: distinct"),
     ],
 )
@@ -279,27 +297,27 @@ def test_a_rule_that_changes_from_call_to_call_is_lossy():
 class ReturnsNothing:
     accepts = frozenset({Siblings.TOP})
 
-    def verify_tree(self, drafts, decisions):
+    def verify(self, drafts, decisions):
         del drafts, decisions
 
 
 class OneTokenForAll(ReturnsNothing):
-    def verify_tree(self, drafts, decisions):
-        token = decisions.categorical(drafts.target_probs[:, 0])
-        return TreeVerdict(np.array([ROOT]), token, drafts)
+    def verify(self, drafts, decisions):
+        token = decisions.categorical(drafts.target.row(ROOT))
+        return Verdict(np.array([ROOT]), token, drafts)
 
 
 class Raises(ReturnsNothing):
-    def verify_tree(self, drafts, decisions):
+    def verify(self, drafts, decisions):
         raise KeyError("no such place")
 
 
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        (ReturnsNothing, "verify_tree returned NoneType; it must return a TreeVerdict"),
+        (ReturnsNothing, "verify returned NoneType; it must return a Verdict"),
         (OneTokenForAll, "node: expected shape"),
-        (Raises, "it is called as verify_tree"),
+        (Raises, "it is called as verify(drafts, decisions)"),
     ],
 )
 def test_a_rule_that_returns_no_verdict_is_broken(rule, says):
@@ -310,20 +328,18 @@ def test_a_rule_that_returns_no_verdict_is_broken(rule, says):
 
 class Accepts:
     def __init__(self, accepts):
-        if accepts is not None:
-            self.accepts = accepts
+        self.accepts = accepts
 
-    def verify_tree(self, drafts, decisions):
+    def verify(self, drafts, decisions):
         raise NotImplementedError
 
 
 @pytest.mark.parametrize(
     ("accepts", "says"),
     [
-        (None, "has verify_tree, which needs an attribute accepts"),
         ("independent", "got 'independent'"),
         (set(), "known are independent, paths, distinct"),
-        ({"independant"}, "unknown kind of siblings 'independant'; did you mean 'independent'"),
+        ({"independant"}, "unknown law of siblings 'independant'; did you mean 'independent'"),
     ],
 )
 def test_a_wrong_accepts_is_one_sentence(accepts, says):
@@ -331,7 +347,41 @@ def test_a_wrong_accepts_is_one_sentence(accepts, says):
         audit(Accepts(accepts))
 
 
-def test_names_of_tree_rules_begin_with_trees():
-    assert {only(audit("block", options=ONLY_JOINT)).kind} == {"verifier"}
-    with pytest.raises(InvalidInputError, match="trees/eagle"):
-        audit("trees/eagel")
+class OfTheArrays:
+    """Written for drafts that were arrays of K paths."""
+
+    def verify(self, drafts, decisions):
+        batch, _, length = drafts.tokens.shape
+        rows = drafts.target_probs[:, 0, 0]
+        return batch, length, decisions.categorical(rows)
+
+
+class ReadsRows(OfTheArrays):
+    def verify(self, drafts, decisions):
+        return decisions.categorical(drafts.target_probs[:, 0, 0])
+
+
+class CountsAndTokens(OfTheArrays):
+    def verify(self, drafts, decisions):
+        nothing = np.zeros(drafts.batch, dtype=int)
+        return Verdict(nothing, nothing, decisions.categorical(drafts.target.row(ROOT)), drafts.tokens)
+
+
+@pytest.mark.parametrize("rule", [OfTheArrays, ReadsRows, CountsAndTokens])
+def test_a_rule_of_the_former_interface_is_told_the_lines_to_change(rule):
+    report = audit(rule, options=ONLY_JOINT)
+    assert (only(report).verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
+    detail = status_of(only(report), "joint").detail
+    assert "drafts.paths" in detail
+    assert "Verdict.on_paths(drafts, path, num_accepted, next_token)" in detail
+
+
+def test_a_rule_with_verify_tree_is_told_its_new_name():
+    class OfTrees:
+        accepts = frozenset({"top"})
+
+        def verify_tree(self, drafts, decisions):
+            raise NotImplementedError
+
+    with pytest.raises(InvalidInputError, match=r"has verify_tree; a rule for trees has verify\(drafts"):
+        audit(OfTrees())
