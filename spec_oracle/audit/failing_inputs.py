@@ -44,7 +44,7 @@ _SEEDS: Final = 8
 _TIMES: Final = 3
 """Times that inputs must fail in a row."""
 
-_SIZES: Final = ("max_depth", "max_children")
+_TREE_SIZES: Final = ("max_depth", "max_children")
 """What a rule takes its decisions by, of trees."""
 
 _MOST_NUMBERS: Final = 200_000
@@ -229,7 +229,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Drafts | Paths):
         ids = ("draft_tokens",) if len(arrays_of(value)) == 3 else ("tokens", "parents")
         names = (*ids, "draft_probs", "target_probs")
-        sizes = {name: getattr(value, name) for name in _SIZES} if "parents" in ids else {}
+        sizes = {name: getattr(value, name) for name in _TREE_SIZES} if "parents" in ids else {}
         return {
             **{name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)},
             **sizes,
@@ -252,7 +252,7 @@ def _drafts(data: Any) -> Paths | Drafts:
     rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
     if "parents" in data:
         tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
-        return Drafts.of_tree(tokens, parents, *rows, *(data[name] for name in _SIZES))
+        return Drafts.of_tree(tokens, parents, *rows, *(data[name] for name in _TREE_SIZES))
     return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
 
 
@@ -297,6 +297,9 @@ def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
         halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
         for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
             yield {name: _of_requests(value, some, batch) for name, value in inputs.items()}
+        fewer = inputs["uniforms"].shape[1] // 2 if "uniforms" in inputs else 0
+        if fewer:  # code that takes more raises, and says something else
+            yield {**inputs, "uniforms": inputs["uniforms"][:, :fewer]}
         if isinstance(given, Drafts) and given.num_paths is None:
             return
         drafts = given.paths if isinstance(given, Drafts) else given

@@ -12,7 +12,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import as_drafts, part
 from spec_oracle.audit.instances import instances_for
-from spec_oracle.audit.results import CheckResult, Status, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, not_asked, passed
 from spec_oracle.audit.rule.draftings import SampledDrafts, in_own_arrays
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts_on
 from spec_oracle.audit.sampler.inputs_kept import compared
@@ -36,7 +36,7 @@ def inputs_kept(subject: RuleSubject, context: Context) -> CheckResult:
         found = drafts_kept(subject, context, context.rate, drafts=drafts, uniforms=uniforms)
         if found.status is not Status.PASSED:
             return found
-    return passed("inputs unchanged")
+    return passed("inputs unchanged", how=How.REPLAYED)
 
 
 @part

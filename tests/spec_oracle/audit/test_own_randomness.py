@@ -291,7 +291,8 @@ class WithATable:
     def verify(self, drafts, decisions):
         hidden = self.table[drafts.tokens]
         found = verifiers.get("token").verify(drafts, decisions)
-        return replace(found, draft_tokens=np.argsort(self.table)[hidden])
+        shown = replace(drafts, tokens=np.argsort(self.table)[hidden])
+        return replace(found, drafts=shown)
 
 
 class WithALateTable(WithATable):
@@ -331,7 +332,7 @@ class StartsASolver:
 class ChangesItsInput:
     def verify(self, drafts, decisions):
         found = verifiers.get("token").verify(drafts, decisions)
-        drafts.draft_probs[:] = 0
+        drafts.paths.draft_probs[:] = 0
         return found
 
 

@@ -14,7 +14,7 @@ from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline
 from spec_oracle.report import AUDIT_FORMATS
-from verifiers import Verdict
+from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(vocab_size=2, draft_length=2, checks=())
 TOKEN = verifiers.get("token")
@@ -28,10 +28,10 @@ class Rejecting:
 
     def verify(self, drafts, decisions):
         right = TOKEN.verify(drafts, decisions)
-        target = drafts.target_probs[:, 0, 0]
+        target = drafts.target.row(ROOT)
         refused = decisions.bernoulli(0 * target[:, 0] + self.share)
         token = np.where(refused, decisions.categorical(target), right.next_token)
-        return Verdict(np.where(refused, 0, right.num_accepted), right.path, token, drafts.tokens)
+        return Verdict(np.where(refused, ROOT, right.node), token, drafts)
 
 
 def report_on(share=0.0, options=QUICK):

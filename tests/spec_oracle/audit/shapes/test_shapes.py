@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import verifiers
+from spec_oracle.audit.failing_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
@@ -88,7 +89,7 @@ def test_a_token_stands_for_its_level_of_spread_rows():
     def clamped(shape, drafts, end):
         del shape, end
         floored = [replace(one, draft_probs=np.maximum(one.draft_probs, 0.2)) for one in drafts]
-        return [conditional_laws(verifiers.get("token"), one)[0] for one in floored]
+        return [conditional_laws(verifiers.get("token"), as_drafts(one))[0] for one in floored]
 
     for laws in (rule("token"), clamped):
         together, apart = (judge(shape, one, laws, explained=1e-6).total_variation for one in (tree, alone))
@@ -156,7 +157,7 @@ def rule(name, spoil=lambda masses: masses):
 
     def laws(shape, drafts, end):
         del shape, end
-        found = [conditional_laws(verifiers.get(name), one)[0] for one in drafts]
+        found = [conditional_laws(verifiers.get(name), as_drafts(one))[0] for one in drafts]
         return [ConditionalLaw({prefix: spoil(m) for prefix, m in law.leaves.items()}) for law in found]
 
     return laws
