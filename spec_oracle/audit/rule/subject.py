@@ -90,8 +90,9 @@ class RuleSubject:
 
     @property
     def drafting(self) -> Siblings:
-        """The law by which it wants its paths drawn."""
-        return drafting_of(self.rule)
+        """The law by which it wants its paths drawn; of a beam there is one, which has law q."""
+        law = drafting_of(self.rule)
+        return Siblings.INDEPENDENT if law is Siblings.BEAM else law
 
     @property
     def on_trees(self) -> frozenset[Siblings]:
@@ -100,7 +101,8 @@ class RuleSubject:
 
     def paths(self, instance: Instance) -> Drafting:
         """Return how the K paths of an instance are drafted for it."""
-        return paths_of(instance, self.drafting)
+        of_beam = drafting_of(self.rule) is Siblings.BEAM
+        return paths_of(instance.with_paths(1) if of_beam else instance, self.drafting)
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
         """Return one drafting on an instance, by name, for its paths and for every law of trees."""
@@ -143,7 +145,8 @@ def of_rule(
     Raises `InvalidInputError` for wrong ``accepts``, ``traits`` or ``rule``.
     """
     accepted, is_ours = accepts_of(rule), name in verifiers.names()
-    paths = 1 if traits_of(rule).single_path else num_paths or DEFAULT_PATHS
+    one_path = traits_of(rule).single_path or drafting_of(rule) is Siblings.BEAM
+    paths = 1 if one_path else num_paths or DEFAULT_PATHS
     facts = Facts(tolerance=ROUNDING if is_ours else FLOAT32_ROUNDING)
     declared = getattr(rule, "rule", None)
     if isinstance(declared, str):  # that of a walk is a function

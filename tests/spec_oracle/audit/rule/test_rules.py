@@ -92,6 +92,39 @@ def test_a_law_that_a_rule_does_not_take_is_lossy_with_a_counterexample(name, si
     assert only(again).verdict is SubjectVerdict.LOSSY
 
 
+def test_a_rule_for_beams_only_is_audited_on_one_path_and_on_trees():
+    report = audit(Declared("nss", frozenset({"beam"})), options=ONLY_JOINT)
+    found = only(report)
+    assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0)
+    assert "K = 1" in found.scope[0]
+    assert "a stochastic beam of 2" in found.scope[1]
+
+
+def test_an_instance_may_have_any_name():
+    toy = Instance.random(2, 2, seed=1)
+    rule = Declared("recursive_rejection", frozenset({"independent", "top"}))
+    found = only(audit(rule, options=replace(ONLY_JOINT, instances={"a, b": toy}, shrink=False)))
+    assert found.verdict is SubjectVerdict.LOSSY
+    assert "on instance 'a, b, top siblings, two children a node'" in status_of(found, "joint").detail
+
+
+class RefusesOnTrees:
+    """Right on paths; on other trees it accepts no draft."""
+
+    accepts = frozenset({"independent"})
+
+    def verify(self, drafts, decisions):
+        if drafts.num_paths is not None:
+            return verified("nss", drafts, decisions)
+        return Verdict(np.full(drafts.batch, ROOT), decisions.categorical(drafts.target.row(ROOT)), drafts)
+
+
+def test_a_rule_that_accepts_nothing_on_trees_is_inconclusive():
+    report = audit(RefusesOnTrees(), options=ONLY_JOINT)
+    assert (only(report).verdict, report.exit_code) == (SubjectVerdict.INCONCLUSIVE, 2)
+    assert "never accepted a whole draft" in status_of(only(report), "joint").detail
+
+
 class OfNeighbours:
     """Decides by the target distributions of the next request of the batch; all of a batch are alike."""
 
