@@ -14,7 +14,7 @@ from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
-from verifiers import ModelBound, Siblings, StatefulVerifier, drafting_of
+from verifiers import ModelBound, Siblings, StatefulVerifier, accepts_of, drafting_of
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
 """The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""
@@ -32,13 +32,14 @@ def judge_laws(
     failure: str = "",
     where: str = "",
     after: Callable[[Instance], LawsAfter] | None = None,
+    drafting: Siblings | None = None,
 ) -> CheckResult:
     """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
     completes "every outcome was ...", ``where`` says on what, if not on the instances. ``after`` returns the
     laws after each draft of an instance, for code that declares no rule: if it is lossless, it may be
-    found to be one.
+    found to be one. ``drafting``: how the paths were drawn; None: as the declared rule wants them.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
     gap, bound = max(gaps.values(), default=0.0), facts.bound
@@ -53,7 +54,7 @@ def judge_laws(
         smallest_detectable_tv=facts.tolerance,
         instances=instances,
         worst=worst if is_wrong else None,
-        length=declared_length(laws, facts, facts.tolerance),
+        length=declared_length(laws, facts, facts.tolerance, drafting),
         law_of=law_of,
         is_wrong=(lambda law: bound.figure(law) > most) if bound else None,
     )
@@ -86,14 +87,21 @@ def judge_laws(
     return replace(result, status=Status.PASSED, detail=detail, findings=findings)
 
 
-def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: float) -> CheckResult | None:
-    """Judge whether the accepted length has the law of the declared rule; None where none is declared."""
+def declared_length(
+    laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: float, drafting: Siblings | None = None
+) -> CheckResult | None:
+    """Judge whether the accepted length has the law of the declared rule; None where none is declared.
+
+    None also where that rule does not accept paths which are drawn so.
+    """
     if facts.rule_at is None or facts.declared_lossy or not laws:
         return None
     gaps = {}
     for name, law in laws.items():
         rule = facts.rule_at(law.instance.draft_length)
-        declared = emission_law(verifiers.get(rule), law.instance).accepted_length_pmf
+        if not accepts_paths(rule, drafting):
+            return None
+        declared = emission_law(verifiers.get(rule), law.instance, drafting=drafting).accepted_length_pmf
         pairs = zip(law.accepted_length_pmf, declared, strict=True)
         gaps[name, rule] = float(sum(abs(mine - theirs) for mine, theirs in pairs) / 2)
     (name, rule), gap = max(gaps.items(), key=lambda item: item[1])
@@ -101,6 +109,13 @@ def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: fl
         detail = f"accepted length is not that of {rule!r}: total variation {gap:.3g} on instance {name!r}"
         return failed(detail, how=How.PROVEN)
     return passed(f"the accepted length is distributed as that of {rule!r}, as declared", how=How.PROVEN)
+
+
+def accepts_paths(rule: str, drafting: Siblings | None) -> bool:
+    """Whether a built-in rule is lossless for K paths that are drawn so; None: as it wants them."""
+    accepted = accepts_of(verifiers.get(rule))
+    is_independent = drafting is Siblings.INDEPENDENT and Siblings.PATHS in accepted
+    return drafting is None or drafting in accepted or is_independent
 
 
 def never_happened(lengths: Iterable[Any]) -> str:

@@ -46,12 +46,25 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     instances = instances_for(context, subject.num_paths)
     law_of = partial(law_on, subject, context, subject.paths)
     laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
-    on_paths = judge_laws(laws, instances, facts, law_of, how="enumerated", failure=failure)
-    if on_paths.status is not Status.PASSED or not subject.on_trees:
+    on_paths = judge_laws(
+        laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=subject.drafting
+    )
+    if on_paths.status is Status.FAILED or not subject.on_trees:
         return on_paths
     on_trees = _on_trees(subject, context, replace(facts, rule_at=None))
-    if on_trees.status is not Status.PASSED or on_paths.findings is None or on_trees.findings is None:
-        return on_trees
+    for status in (Status.FAILED, Status.INCONCLUSIVE):
+        for found in (on_paths, on_trees):
+            if found.status is status:
+                return found
+    return _both(subject, context, on_paths, on_trees)
+
+
+def _both(
+    subject: RuleSubject, context: Context, on_paths: CheckResult, on_trees: CheckResult
+) -> CheckResult:
+    """Return what two results that passed come to: the figures of the paths, the larger total variation."""
+    if on_paths.findings is None or on_trees.findings is None:
+        return on_paths
     worst = max(on_paths.findings.total_variation, on_trees.findings.total_variation)
     findings = replace(on_paths.findings, total_variation=worst)
     rule, length = _length(subject, context, on_trees.findings)
