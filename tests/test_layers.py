@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     {"verifiers.errors"},
     {"verifiers.arrays"},
-    {"verifiers.interface", "verifiers.sampling", "verifiers.trees"},
+    {"verifiers.rows", "verifiers.sampling"},
+    {"verifiers.drafts"},
+    {"verifiers.interface"},
     {"verifiers.parts"},
     {"verifiers.rules"},
     {"verifiers.registry"},

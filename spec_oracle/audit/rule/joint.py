@@ -29,7 +29,7 @@ from spec_oracle.toy import Instance
 LawOf = Callable[..., EmissionLaw]
 
 
-class Case(NamedTuple):
+class Tried(NamedTuple):
     """An instance by name, and a kind of trees on it."""
 
     name: str
@@ -125,12 +125,12 @@ def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> CheckResu
     return replace(found, findings=findings, scope=scope, notes=notes)
 
 
-def _cases(subject: RuleSubject, context: Context) -> dict[str, Case]:
+def _cases(subject: RuleSubject, context: Context) -> dict[str, Tried]:
     """Return all instances, each with every kind of trees that the rule accepts, by name and kind."""
     depth = min(context.draft_length, DEPTH)
     instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
     return {
-        f"{name}, {kind}": Case(name, kind, instance)
+        f"{name}, {kind}": Tried(name, kind, instance)
         for name, instance in instances.items()
         for kind in draftings(subject.on_trees, instance.draft_length)
     }

@@ -21,9 +21,7 @@ from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(draft_length=2, checks=("joint", "batch", "inputs-kept"))
 CHAIN = {name: specimen for name, specimen in specimens().items() if name.startswith("chain-")}
-NEIGHBOURS, ZEROED = (
-    CHAIN[f"chain-{name}"].rule for name in ("rows-of-the-neighbour", "zeroed-target-rows")
-)
+NEIGHBOURS, ZEROED = (CHAIN[f"chain-{name}"].rule for name in ("rows-of-the-neighbour", "zeroed-target-rows"))
 
 
 def only(report):
