@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from verifiers import Drafts, numpy_decisions
+from verifiers import Drafts, Paths, numpy_decisions
 from verifiers.arrays import normalised
 
 
@@ -15,12 +15,12 @@ def drawn_drafts(vocab, batch, length, paths, seed=0):
         rows[rng.random(rows.shape) < 0.2] = 0
         rows[..., 0] += 1e-3
     p, q = normalised(np.repeat(p, paths, 1)), normalised(np.repeat(q, paths, 1))[:, :, :-1]
-    return Drafts(numpy_decisions(rng).categorical(q), q, p)
+    return Paths(numpy_decisions(rng).categorical(q), q, p)
 
 
 def on_device(drafts, device, dtype):
-    """Return the drafts as tensors, their rows rounded to ``dtype``."""
-    return Drafts(
+    """Return paths as drafts, in tensors, their rows rounded to ``dtype``."""
+    return Drafts.of_paths(
         torch.from_numpy(drafts.tokens).to(device),
         torch.from_numpy(drafts.draft_probs).to(device, dtype),
         torch.from_numpy(drafts.target_probs).to(device, dtype),
@@ -28,7 +28,7 @@ def on_device(drafts, device, dtype):
 
 
 def rounded(drafts, dtype):
-    """Return the drafts as numpy arrays of the values that ``dtype`` rounds them to, at least float32."""
-    tensors = on_device(drafts, "cpu", dtype)
+    """Return paths as drafts, in numpy arrays of at least float32, of the values that ``dtype`` rounds to."""
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    return Drafts(drafts.tokens, tensors.draft_probs.to(wide).numpy(), tensors.target_probs.to(wide).numpy())
+    tensors = on_device(drafts, "cpu", dtype)
+    return tensors.converted(lambda rows: rows.to(wide).numpy(), lambda ids: ids.numpy())

@@ -30,7 +30,8 @@ def first_token_law(name, p, q, rows):
         batch = len(tokens)
         decisions = Refusing()
         verifiers.get(name).verify(
-            Drafts(tokens[:, None, None], q.expand(batch, 1, 1, -1), p.expand(batch, 1, 2, -1)), decisions
+            Drafts.of_paths(tokens[:, None, None], q.expand(batch, 1, 1, -1), p.expand(batch, 1, 2, -1)),
+            decisions,
         )
         lengths, correction = decisions.chances
         law[tokens] += q[tokens] * lengths[:, 1]

@@ -43,9 +43,10 @@ def kernel_and_rule(block, size, device):
 
     vocab, batch, length = size
     drafts = on_device(drawn_drafts(vocab, batch, length, 1), device, torch.float32)
+    paths = drafts.paths
     uniforms = torch.rand((batch, length + 1), generator=torch.Generator().manual_seed(9)).to(device)
     emission = load_chain(block=block, device=device).with_uniforms(
-        drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0], uniforms
+        paths.tokens[:, 0], paths.draft_probs[:, 0], paths.target_probs[:, 0], uniforms
     )
     verdict = verifiers.get("block" if block else "token").verify(drafts, Coins(uniforms, block=block))
     return emission, verdict

@@ -1,6 +1,7 @@
 """The types of arrays, as signatures name them."""
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,3 +13,7 @@ Number: TypeAlias = Any
 """A float, or a rational."""
 Numbers: TypeAlias = NDArray[Any]
 """Of any type: floats, or rationals in object arrays."""
+Objects: TypeAlias = NDArray[np.object_]
+"""Of numbers, and of random numbers that are traced."""
+Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+"""The shape of what is drawn, as numpy takes it: None for a scalar."""

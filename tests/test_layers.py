@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     {"verifiers.errors"},
     {"verifiers.arrays"},
-    {"verifiers.rows", "verifiers.sampling"},
+    {"verifiers.rows"},
     {"verifiers.drafts"},
-    {"verifiers.interface"},
+    {"verifiers.interface", "verifiers.sampling"},
     {"verifiers.parts"},
     {"verifiers.rules"},
     {"verifiers.registry"},

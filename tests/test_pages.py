@@ -231,7 +231,7 @@ def call(test, fixtures):
 def drafts_and_decisions():
     """Return what a verifier is handed: the names under which pages use them."""
     rows = np.full((1, 2, 3, 4), 0.25)
-    drafts = verifiers.Drafts(np.zeros((1, 2, 2), dtype=int), rows[:, :, :2], rows)
+    drafts = verifiers.Drafts.of_paths(np.zeros((1, 2, 2), dtype=int), rows[:, :, :2], rows)
     return {"drafts": drafts, "decisions": verifiers.numpy_decisions(np.random.default_rng(0))}
 
 

@@ -117,12 +117,16 @@ def pick(rows: Array, index: Array, out: Array = None) -> Array:
     return rows[batch, index]
 
 
-def rows_at(rows: Array, path: Array, depth: Array, out: Array = None) -> Array:
-    """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, M, V]; ``out`` as of `pick`."""
-    batch = arange_like(path, path.shape[0])
+def rows_at(rows: Array, path: Array | int, depth: Array, out: Array = None) -> Array:
+    """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, M, V]; ``out`` as of `pick`.
+
+    ``path`` may be one number for all requests.
+    """
+    batch = arange_like(depth, depth.shape[0])
     if array_api_compat.is_torch_array(rows) and rows.is_contiguous() and _fits(out, rows.dtype):
         flat = rows.detach().flatten(0, 2)
-        index = (batch * rows.shape[1] + path) * rows.shape[2] + depth
+        request = batch if rows.shape[1] == 1 else batch * rows.shape[1] + path
+        index = request * rows.shape[2] + depth
         return namespace(rows).index_select(flat, 0, index, out=out)
     return rows[batch, path, depth]
 

@@ -87,6 +87,8 @@ class Path:
     @property
     def contexts(self) -> Array:
         """The place before each token, int [B, L] or [1, L]."""
+        if self.step == 1:
+            return self.places - 1
         xp = namespace(self.places)
         return xp.concat([filled(self.places[:, :1], ROOT), self.places[:, :-1]], axis=1)
 
@@ -98,6 +100,8 @@ class Path:
 
     def node(self, count: Array) -> Array:
         """Return the place after ``count`` int [B] tokens."""
+        if self.step == 1:
+            return count - 1
         xp, last = namespace(count), count - 1
         at = last * self.step if self.step else pick(self.places, kept(last >= 0, last))
         return xp.where(last >= 0, at, ROOT)
@@ -251,7 +255,7 @@ class Drafts:
         paths = self.num_paths
         if paths is not None:
             places = arange_like(self.tokens, self.places)[None, ::paths]
-            return Path(self.tokens[:, ::paths], places, None, paths)
+            return Path(self.tokens if paths == 1 else self.tokens[:, ::paths], places, None, paths)
         xp = namespace(self.tokens)
         leaf = filled(self.tokens[:, 0], ROOT)
         for place in range(self.places):  # a parent comes before its children
@@ -261,6 +265,8 @@ class Drafts:
 
     def path_to(self, node: Array) -> Path:
         """Return the path to a place ``node`` int [B], or `ROOT`; L is the `depth` of the trees."""
+        if self.num_paths == 1:
+            return replace(self.first_path(), length=node + 1)
         xp, paths, length = namespace(self.tokens), self.num_paths, self.depth
         every = arange_like(node, max(1, length))[None, :]
         if paths is not None:
@@ -327,7 +333,7 @@ def parents_of_paths(tokens: Array, draft_lengths: Array | None = None) -> Array
     xp = namespace(tokens)
     _, paths, length = tokens.shape
     if paths == 1 and draft_lengths is None:
-        return (arange_like(tokens, length) - 1)[None, :] + 0 * tokens[:, 0]
+        return xp.broadcast_to((arange_like(tokens, length) - 1)[None, :], (tokens.shape[0], length))
     same = xp.ones_like(tokens[:, :, None, 0] == tokens[:, None, :, 0])
     first, parents = filled(tokens[:, :, 0], ROOT), []
     for depth in range(length):

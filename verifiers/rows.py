@@ -62,20 +62,18 @@ class PathRows:
         """Number of tokens, V."""
         return int(self.values.shape[3])
 
-    def _at(self, place: Array) -> tuple[Array, Array]:
+    def _at(self, place: Array) -> tuple[Array | int, Array]:
         """Return the path and the number of tokens before the row; `ROOT` is before the last path."""
-        _, paths, depths, _ = self.values.shape
-        depth = place // paths + 1
-        if depths <= self.draft_length:
-            depth = namespace(place).where(depth < depths, depth, depths - 1)
-        return place % paths, depth
+        paths = self.values.shape[1]
+        return (0, place + 1) if paths == 1 else (place % paths, place // paths + 1)
 
     def row(self, place: Array | int, out: Array = None) -> Array:
         """Return the row [B, V] after a place; see `Rows`."""
         _, paths, depths, _ = self.values.shape
         if isinstance(place, int):
-            return self.values[:, place % paths, min(place // paths + 1, depths - 1)]
-        return rows_at(self.values, *self._at(place), out=out)
+            return self.values[:, place % paths, (place // paths + 1) % depths]
+        path, depth = self._at(place)
+        return rows_at(self.values, path, depth % depths if depths <= self.draft_length else depth, out=out)
 
     def entries(self, place: Array, token: Array) -> Array:
         """Return the entry of each token in the row after its place; see `Rows`."""

@@ -31,15 +31,15 @@ def judge_laws(
     how: str,
     failure: str = "",
     where: str = "",
-    after: Callable[[Instance], LawsAfter] | None = None,
     drafting: Siblings | None = None,
+    after: Callable[[Instance], LawsAfter] | None = None,
 ) -> CheckResult:
     """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
-    completes "every outcome was ...", ``where`` says on what, if not on the instances. ``after`` returns the
-    laws after each draft of an instance, for code that declares no rule: if it is lossless, it may be
-    found to be one. ``drafting``: how the paths were drawn; None: as the declared rule wants them.
+    completes "every outcome was ...", ``where`` says on what, if not on the instances. ``drafting``: how the
+    paths were drafted, if not as the declared rule wants them. ``after`` returns the laws after each draft of
+    an instance, for code that declares no rule: if it is lossless, it may be found to be one.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
     gap, bound = max(gaps.values(), default=0.0), facts.bound
@@ -92,7 +92,8 @@ def declared_length(
 ) -> CheckResult | None:
     """Judge whether the accepted length has the law of the declared rule; None where none is declared.
 
-    None also where that rule does not accept paths which are drawn so.
+    On the same paths: those of ``drafting``, or as the rule wants them. None also where the rule does not
+    accept such paths.
     """
     if facts.rule_at is None or facts.declared_lossy or not laws:
         return None
@@ -101,8 +102,8 @@ def declared_length(
         rule = facts.rule_at(law.instance.draft_length)
         if not accepts_paths(rule, drafting):
             return None
-        declared = emission_law(verifiers.get(rule), law.instance, drafting=drafting).accepted_length_pmf
-        pairs = zip(law.accepted_length_pmf, declared, strict=True)
+        same = emission_law(verifiers.get(rule), law.instance, drafting=drafting)
+        pairs = zip(law.accepted_length_pmf, same.accepted_length_pmf, strict=True)
         gaps[name, rule] = float(sum(abs(mine - theirs) for mine, theirs in pairs) / 2)
     (name, rule), gap = max(gaps.items(), key=lambda item: item[1])
     if gap > tolerance:

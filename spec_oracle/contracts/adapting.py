@@ -10,12 +10,12 @@ docs/from-your-signature.md for adapters to copy.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
-Tensor: TypeAlias = Any
-Generator: TypeAlias = Any
+Tensor: TypeAlias = torch.Tensor
+Generator: TypeAlias = torch.Generator | None
 Emission: TypeAlias = tuple[Tensor, Tensor]
 Verify: TypeAlias = Callable[[Tensor, Tensor, Tensor, Generator], Emission]
 
@@ -60,7 +60,7 @@ def from_accepted(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor
     return from_lengths(torch.where(position == tau, next_token.to(torch.int64)[:, None], tokens), tau[:, 0])
 
 
-def fresh_seed(generator: Generator) -> int:
+def fresh_seed(generator: torch.Generator) -> int:
     """Return a 56-bit seed of one call, for engines that key their own streams by a seed.
 
     It is made of the generator's state, which moves on. A drawn integer would do as well, but has no value

@@ -41,7 +41,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar
 from unittest import mock
 
 import numpy as np
@@ -53,6 +53,9 @@ from spec_oracle.contracts.speculation import speculation_seen
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
+from verifiers.arrays import Array
+
+T = TypeVar("T")
 
 ROW_TOLERANCE = 1e-3
 """How far a row may sum from one and still be the rounding of a law; it is rescaled."""
@@ -65,11 +68,13 @@ REASONS = ("stop", "length")
 class Engine(Protocol):
     """What is asked of an engine; see the module for what it may have besides."""
 
-    def next_token_probs(self, context: Sequence[int]) -> Any:
+    def next_token_probs(self, context: Sequence[int]) -> Array:
         """Return the distribution of the next token of target-only decoding after these token ids, [V]."""
         ...
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> Any:
+    def generate(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Array | Sequence[int]:
         """Return the new token ids of a completion decoded speculatively."""
         ...
 
@@ -83,10 +88,10 @@ class Step:
     before); ``num_accepted`` int [N], as the engine reports it, -1 where the request had ended.
     """
 
-    draft_tokens: Any
-    draft_probs: Any
-    tokens: Any
-    num_accepted: Any
+    draft_tokens: Array
+    draft_probs: Array
+    tokens: Array
+    num_accepted: Array
 
 
 class Session(Protocol):
@@ -130,7 +135,7 @@ class EngineCode:
     unused: Any = field(init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[tuple[Any, ...], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(
+    _masses: dict[tuple[Ids, Ids, int, bool], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -252,7 +257,7 @@ class EngineCode:
         """Return the distribution that the drafter is meant to have, float64 [V]."""
         return self._checked_row("draft_probs", context)
 
-    def returned(self, context: Ids, method: str = "next_token_probs") -> Any:
+    def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return what the engine returns for the token after a context, as it is."""
         with raising():
             return getattr(self.engine, method)(list(context))
@@ -261,7 +266,7 @@ class EngineCode:
         return self.checked_row(self.returned(context, method), context, method)
 
     def checked_row(
-        self, returned: Any, context: Ids, method: str = "next_token_probs"
+        self, returned: object, context: Ids, method: str = "next_token_probs"
     ) -> NDArray[np.float64]:
         """Return what was returned as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
@@ -320,14 +325,14 @@ class EngineCode:
             one: Session = self.engine.start(list(prompt), tokens, seed)
             return one
 
-    def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[Any]], bool]) -> None:
+    def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[object]], bool]) -> None:
         """Hand what each call of a generation emitted to ``ended``, until that returns true.
 
         ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
         the last one has ended.
         """
 
-        def on_call(emitted: Any) -> None:
+        def on_call(emitted: object) -> None:
             if ended(as_list(emitted, "steps")):
                 raise EnoughError
 
@@ -350,7 +355,7 @@ class EngineCode:
         """Whether ``steps`` hands calls to a function in place of yielding them."""
         return "on_call" in inspect.signature(self.engine.steps).parameters
 
-    def checked(self, returned: Any, tokens: int, method: str = "generate") -> Ids:
+    def checked(self, returned: Iterable[SupportsInt], tokens: int, method: str = "generate") -> Ids:
         """Return a completion of at most ``tokens`` tokens, if what was returned can be one."""
         if not all(is_whole(token) for token in returned):
             raise ContractError(f"{method} must return whole token ids; it returned {short(returned)}")
@@ -367,14 +372,14 @@ class EngineCode:
         return completion
 
 
-def as_float64(returned: Any) -> NDArray[np.float64]:
+def as_float64(returned: Array) -> NDArray[np.float64]:
     """Return numbers as float64, whether they came as a list, an array, or a tensor of any number type."""
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64
     )
 
 
-def copy_of(engine: Any) -> Any:
+def copy_of(engine: T) -> T | None:
     """Return a copy of an engine, None where it cannot be copied; parameters of torch modules are shared."""
     try:
         with _shared_parameters():
@@ -383,7 +388,7 @@ def copy_of(engine: Any) -> Any:
         return None
 
 
-def as_list(returned: Any, method: str = "generate") -> list[Any]:
+def as_list(returned: Array | Iterable[object], method: str = "generate") -> list[Any]:
     """Return the tokens of a completion as a list, whether they came as a list, an array, or a tensor."""
     listed = returned.tolist() if hasattr(returned, "tolist") else returned
     if isinstance(listed, Iterable) and not isinstance(listed, str | bytes | dict):
@@ -397,6 +402,6 @@ def _shared_parameters() -> Iterator[None]:
     if "torch" not in sys.modules:
         yield
         return
-    itself: Callable[[Any, Any], Any] = lambda parameter, memo: parameter  # noqa: E731, ARG005
+    itself: Callable[[object, object], object] = lambda parameter, memo: parameter  # noqa: E731, ARG005
     with mock.patch.object(sys.modules["torch"].nn.Parameter, "__deepcopy__", itself):
         yield

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from spec_oracle.arrays import Numbers, Size
 from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, Paths, StatefulVerifier, Verdict, numpy_decisions, torch_decisions
+from verifiers.arrays import Array
+
+if TYPE_CHECKING:
+    import torch
 
 LIBRARIES = ("numpy", "torch")
 LAYOUTS = ("contiguous", "sliced", "transposed")
@@ -24,9 +29,11 @@ FIRST_SECONDS, CALL_SECONDS, CALL_FACTOR = 300.0, 60.0, 100.0
 """Seconds that a first call may take; a later one, beside so many times what the slowest one took for as many
 numbers."""
 
-NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
+NO_OPTIONS: Mapping[str, Numbers] = MappingProxyType({})
 
-SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
+Generator: TypeAlias = "np.random.Generator | torch.Generator"
+
+SamplerFunction: TypeAlias = Callable[..., tuple[Array, Array]]
 """(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
 
 
@@ -41,21 +48,23 @@ class KeyedSampler(Protocol):
     def block(self) -> bool: ...  # noqa: D102
     @property
     def reads_draft(self) -> bool: ...  # noqa: D102
-    def __call__(self, tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
+    def __call__(
+        self, tokens: Array, draft: Array, target: Array, generator: Generator
+    ) -> tuple[Array, Array]:
         """Verify requests that begin here, each with a fresh seed."""
         ...
 
-    def with_seeds(self, tokens: Any, draft: Any, target: Any, seeds: Any, positions: Any) -> tuple[Any, Any]:
+    def with_seeds(
+        self, tokens: Array, draft: Array, target: Array, seeds: Array, positions: Array
+    ) -> tuple[Array, Array]:
         """Verify one step of requests with given seeds [B] and completions of ``positions`` [B] tokens."""
         ...
 
-    def accept_uniforms(self, seeds: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
+    def accept_uniforms(self, seeds: Numbers, positions: Numbers) -> Numbers:
         """Return the accept uniform of each (seed, position); integers that broadcast."""
         ...
 
-    def race_uniforms(
-        self, seeds: NDArray[Any], positions: NDArray[Any], tokens: NDArray[Any]
-    ) -> NDArray[Any]:
+    def race_uniforms(self, seeds: Numbers, positions: Numbers, tokens: Numbers) -> Numbers:
         """Return the uniform in (0, 1) of each (seed, position, token), behind a race's exponential times."""
         ...
 
@@ -65,7 +74,9 @@ class RacedSampler(Protocol):
 
     @property
     def reads_draft(self) -> bool: ...  # noqa: D102
-    def with_noise(self, tokens: Any, draft: Any, target: Any, uniforms: Any, times: Any) -> tuple[Any, Any]:
+    def with_noise(
+        self, tokens: Array, draft: Array, target: Array, uniforms: Array, times: Array
+    ) -> tuple[Array, Array]:
         """Verify with accept uniforms [B, L] and standard exponential noise [B, V]."""
         ...
 
@@ -94,7 +105,7 @@ class SamplerCode:
     """Seconds per number of the target's rows, of the slowest call so far; also that of other forms."""
 
     def __call__(
-        self, drafts: Paths, randomness: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
+        self, drafts: Paths, randomness: "Generator | Array", options: Mapping[str, Numbers] = NO_OPTIONS
     ) -> Emissions:
         """Verify numpy drafts; ``randomness`` is a generator, or numpy uniforms [B, L+1] for code that
         takes them, or a tuple of arrays; ``options`` are keyword arguments beyond the contract.
@@ -125,11 +136,11 @@ class SamplerCode:
             return FIRST_SECONDS
         return CALL_SECONDS + CALL_FACTOR * self.slowest[0] * numbers
 
-    def handed(self, array: NDArray[Any]) -> Any:
+    def handed(self, array: Numbers) -> Array:
         """Return a copy of a numpy array as the function gets it."""
         return Handed(self, array).fresh()
 
-    def generator(self, seed: int) -> Any:
+    def generator(self, seed: int) -> Generator:
         """Return a seeded generator of the library; see `make_generator`."""
         return make_generator(self.array, seed)
 
@@ -140,13 +151,13 @@ class Handed:
     The memory is the same every time: at full vocabularies new memory costs more than a call.
     """
 
-    def __init__(self, code: SamplerCode, array: NDArray[Any]) -> None:
+    def __init__(self, code: SamplerCode, array: Numbers) -> None:
         form = code.dtype if array.dtype.kind == "f" else code.ids if array.dtype == np.int64 else ""
         converted = to_library(array, code.array, form)
         self._base, self._view = _laid_out(converted, code.layout)
-        self._kept: Any = None
+        self._kept: Array = None
 
-    def fresh(self) -> Any:
+    def fresh(self) -> Array:
         """Return the array with its first contents."""
         if self._kept is None:
             self._kept = self._base.clone() if hasattr(self._base, "clone") else self._base.copy()
@@ -155,7 +166,7 @@ class Handed:
         return self._view
 
 
-def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
+def _laid_out(array: Array, layout: str) -> tuple[Array, Array]:
     """Return the memory, all of it, and the array that lies in it."""
     if layout == "contiguous":
         return array, array
@@ -172,13 +183,13 @@ def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
     return base, base[..., 1::2]
 
 
-def contract_arguments(drafts: Paths) -> tuple[NDArray[Any], ...]:
+def contract_arguments(drafts: Paths) -> tuple[Numbers, ...]:
     """Return tokens, draft rows and target rows; a single path has no axis of paths."""
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     return tuple(array[:, 0] for array in arrays) if drafts.num_paths == 1 else arrays
 
 
-def make_generator(array: str, seed: int) -> Any:
+def make_generator(array: str, seed: int) -> Generator:
     """Return a generator of the array library, and seed the global ones, which the function may use.
 
     Every generator gets a seed of its own: code that uses two of them must not find them in step.
@@ -195,7 +206,7 @@ def make_generator(array: str, seed: int) -> Any:
     return new_generator(array, seed)
 
 
-def new_generator(array: str, seed: int) -> Any:
+def new_generator(array: str, seed: int) -> Generator:
     """Return a generator of the array library with this seed."""
     if array == "torch":
         import torch
@@ -209,34 +220,34 @@ def seed_all(seed: int) -> None:
     make_generator("torch" if "torch" in sys.modules else "numpy", seed)
 
 
-_random: Final = np.random.Generator.random
+_random: Final[Callable[..., Array]] = np.random.Generator.random
 
 
 class _Generator(np.random.Generator):
     """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+    def random(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         if out is None:  # once or twice a token: nothing else may cost much
             return _random(self, size, dtype)
         return _into(out, super().random, size, dtype)
 
     def standard_exponential(
-        self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None
-    ) -> Any:
+        self, size: Size = None, dtype: DTypeLike = np.float64, method: str = "zig", out: Array = None
+    ) -> Array:
         return _into(out, super().standard_exponential, size, dtype, method)
 
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+    def standard_normal(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         return _into(out, super().standard_normal, size, dtype)
 
 
-def _into(out: Any, draw: Any, size: Any, *how: Any) -> Any:
+def _into(out: Array, draw: Callable[..., Array], size: Size, *how: object) -> Array:
     if out is None or not out.dtype.hasobject:
         return draw(size, *how, out=out)
     out[...] = draw(out.shape, *how)
     return out
 
 
-def to_library(array: NDArray[Any], library: str, dtype: str = "") -> Any:
+def to_library(array: Numbers, library: str, dtype: str = "") -> Array:
     """Return a copy of a numpy array for the library ("numpy" or "torch") that code under test works in.
 
     Numbers become ``dtype``, a name that the library knows, "" to stay what they are.
@@ -258,7 +269,9 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     if isinstance(verifier, StatefulVerifier):
         raise InvalidInputError("verifier: one that carries a state does not fit the sampler contract")
 
-    def verify(tokens: Any, draft_probs: Any, target_probs: Any, generator: Any) -> tuple[Any, Any]:
+    def verify(
+        tokens: Array, draft_probs: Array, target_probs: Array, generator: Generator
+    ) -> tuple[Array, Array]:
         if tokens.ndim == 2:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
@@ -273,12 +286,12 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     return verify
 
 
-def takes_uniforms(function: Callable[..., Any]) -> bool:
+def takes_uniforms(function: Callable[..., object]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
     return parameters_of(function)[3:4] == ("uniforms",)
 
 
-def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
     """Return the names of a function's parameters; none of compiled code, which tells none."""
     try:
         return tuple(inspect.signature(function).parameters)
@@ -286,7 +299,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
 
 
-def takes_four(function: Callable[..., Any]) -> bool:
+def takes_four(function: Callable[..., object]) -> bool:
     """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -300,7 +313,7 @@ def takes_four(function: Callable[..., Any]) -> bool:
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
     """Return code that takes uniforms as a function of the sampler contract: the generator draws them."""
 
-    def verify(tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
+    def verify(tokens: Array, draft: Array, target: Array, generator: Generator) -> tuple[Array, Array]:
         shape = (tokens.shape[0], tokens.shape[1] + 1)
         if isinstance(tokens, np.ndarray):
             return function(tokens, draft, target, generator.random(shape))
@@ -315,7 +328,7 @@ def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
 _MUST = "it must return (tokens [B, L+1], num_accepted [B])"
 
 
-def checked_emissions(returned: Any, drafts: Paths) -> Emissions:
+def checked_emissions(returned: object, drafts: Paths) -> Emissions:
     """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
 
     Raises `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only
@@ -345,20 +358,20 @@ def checked_emissions(returned: Any, drafts: Paths) -> Emissions:
     return Emissions(tokens, lengths)
 
 
-def require_finished(returned: Any) -> None:
+def require_finished(returned: object) -> None:
     """Raise `ContractError` where a sampler returned a coroutine in place of what it computes."""
     if inspect.iscoroutine(returned):
         returned.close()
         raise ContractError(f"verify returned a coroutine, it is declared with `async def`; {_MUST}")
 
 
-def _misshaped(name: str, array: NDArray[Any], axes: str, shape: tuple[int, ...]) -> str:
+def _misshaped(name: str, array: Numbers, axes: str, shape: tuple[int, ...]) -> str:
     if array.ndim == len(shape) and array.shape[0] == 1 < shape[0]:
         return f"verify decided for 1 request, the batch has {shape[0]}: decide for all requests at once"
     return f"{name}: shape {array.shape}, expected {axes} = {shape}"
 
 
-def _integers(name: str, value: Any) -> NDArray[np.int64]:
+def _integers(name: str, value: object) -> NDArray[np.int64]:
     """Return what was returned as integers; numbers of any type will do, as long as they are whole."""
     try:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
@@ -372,26 +385,26 @@ def _integers(name: str, value: Any) -> NDArray[np.int64]:
     return whole
 
 
-def _is_row(value: Any) -> bool:
+def _is_row(value: object) -> bool:
     return isinstance(value, list | tuple | np.ndarray)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} {short(value)}"
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return an object on one line of at most 80 characters."""
     shown = " ".join(repr(value).split())
     return f"{shown[:77]}..." if len(shown) > 80 else shown
 
 
-def _require(what: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
+def _require(what: str, wrong: NDArray[np.bool_], values: Numbers) -> None:
     if wrong.any():
         share = float(wrong.reshape(len(wrong), -1).any(axis=1).mean())
         raise ImpossibleOutputError(f"{what}; {_found(wrong, values)}", share)
 
 
-def _found(wrong: NDArray[np.bool_], values: NDArray[Any]) -> str:
+def _found(wrong: NDArray[np.bool_], values: Numbers) -> str:
     index = np.argwhere(wrong)[0].tolist()
     return f"found {values[tuple(index)]} at {index}"

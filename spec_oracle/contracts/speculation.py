@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from unittest import mock
 
 
@@ -38,7 +37,7 @@ class Speculation:
 
 
 @contextmanager
-def speculation_seen(engine: Any) -> Iterator[Callable[[], Speculation]]:
+def speculation_seen(engine: object) -> Iterator[Callable[[], Speculation]]:
     """Watch an engine inside the block; what it yields returns, after a generation, what its drafts did."""
     drafter = getattr(engine, "drafter", None)
     if hasattr(engine, "drafted") and hasattr(engine, "accepted"):
@@ -56,10 +55,10 @@ def _reported(drafted: int, accepted: int) -> Speculation:
 
 
 @contextmanager
-def _counting(engine: Any, drafter: Any, calls: list[None]) -> Iterator[None]:
+def _counting(engine: object, drafter: Callable[..., object], calls: list[None]) -> Iterator[None]:
     """Add to ``calls`` when the drafter is called: a torch module by its hook, a function in its place."""
 
-    def counted(*arguments: Any, **keywords: Any) -> Any:
+    def counted(*arguments: object, **keywords: object) -> object:
         calls.append(None)
         return drafter(*arguments, **keywords)
 

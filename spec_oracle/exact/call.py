@@ -66,7 +66,9 @@ class DraftTable:
         nodes = given(law.nodes[trees])
         draft, target = TableRows(self._draft, nodes), TableRows(self._target, nodes)
         ids = given(law.tokens[trees]), given(law.parents[trees])
-        return Drafts(*ids, draft, target, law.num_paths, law.depth, law.fan_out)
+        if law.num_paths is not None:
+            return Drafts(*ids, draft, target, law.num_paths)
+        return Drafts(*ids, draft, target, None, law.depth, law.fan_out)
 
     def paths(self, trees: Integers) -> Paths:
         """Return the arrays of the paths numbered ``trees`` [R]; errors as of `Drafts.paths`."""

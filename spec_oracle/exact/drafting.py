@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import comb
 from typing import Final, Protocol, runtime_checkable
@@ -156,6 +156,7 @@ class ShapedTrees:
         return shaped_law(_rows(instance, max(1, *self.shape.depths)), self)
 
 
+@cache
 def draft_paths(num_paths: int, draft_length: int, siblings: Siblings) -> ShapedTrees:
     """Return the drafting of K paths of L tokens, by a law of `Siblings`."""
     return ShapedTrees(TreeShape.paths(num_paths, draft_length), siblings)
@@ -171,7 +172,7 @@ def shaped_law(levels: Sequence[Numbers], drafting: ShapedTrees) -> DraftLaw:
     depths, starts = shape.depths, _starts(vocab, len(levels))
     ends_early = bool(drafting.least_token or drafting.least_top)
     if shape.num_paths and drafting.siblings in {Siblings.INDEPENDENT, Siblings.PATHS} and not ends_early:
-        _require_few(num_tuples(levels[: depths[-1]], shape.num_paths), vocab, shape)
+        require_few_drafts(num_tuples(levels[: depths[-1]], shape.num_paths), vocab, shape)
 
     def confident(rows: Numbers) -> Booleans:
         """Return whether a token of each row may be drafted, bool [R, 1]."""
@@ -195,7 +196,7 @@ def shaped_law(levels: Sequence[Numbers], drafting: ShapedTrees) -> DraftLaw:
             law[~drafted] *= 0
             law[~drafted, 0] += 1  # nothing is drawn: one outcome
         tree, token = np.nonzero(law > 0)
-        _require_few(len(tree), vocab, shape)
+        require_few_drafts(len(tree), vocab, shape)
         probability = probability[tree] * law[tree, token]
         drafted, child = drafted[tree], context[tree] * vocab + token
         on = drafted & np.asarray(row[tree, token] >= drafting.least_token, dtype=bool)
@@ -224,7 +225,7 @@ def multiset_law(levels: Sequence[Numbers], drafting: ShapedTrees) -> DraftLaw:
     ):
         return shaped_law(levels, drafting)
     single = shaped_law(levels, draft_paths(1, shape.depths[-1], drafting.siblings))
-    _require_few(comb(len(single.tokens) + paths - 1, paths), vocab, shape)
+    require_few_drafts(comb(len(single.tokens) + paths - 1, paths), vocab, shape)
     chosen, orders = zip(*multisets(len(single.tokens), paths), strict=True)
     drawn = np.array(chosen)
     tokens, nodes = single.tokens[drawn], single.nodes[drawn][:, :, 1:]
@@ -281,7 +282,7 @@ class StochasticBeam:
         done: dict[tuple[Context, ...], Number] = defaultdict(int)
         states: dict[tuple[tuple[Context, ...], ...], Number] = {((),) * length: 1}
         while states:
-            _require_few(len(states) + len(done), vocab)
+            require_few_drafts(len(states) + len(done), vocab)
             following: dict[tuple[tuple[Context, ...], ...], Number] = defaultdict(int)
             for beams, mass in states.items():
                 after = {path: self._after(beams, path) for path, chance in chances.items() if chance > 0}
@@ -379,7 +380,7 @@ def _rows(instance: Instance, depth: int) -> Sequence[Numbers]:
     return [instance.draft.rows(length) for length in range(depth)]
 
 
-def _require_few(count: int, vocab_size: int, shape: TreeShape | None = None) -> None:
+def require_few_drafts(count: int, vocab_size: int, shape: TreeShape | None = None) -> None:
     """Raise `InvalidInputError` for more trees than are enumerated."""
     if count <= MAX_TREES:
         return

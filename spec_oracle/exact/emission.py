@@ -12,7 +12,8 @@ from spec_oracle.exact.call import (
     DraftTable,
     VerdictError,
     call_verifier,
-    checked_emissions,
+    checked_next_token,
+    checked_node,
     enumerated_instance,
     fresh_state,
     no_mass,
@@ -20,12 +21,12 @@ from spec_oracle.exact.call import (
     prepared_call,
 )
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
 from spec_oracle.toy import Context, Instance
-from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of, traits_of
+from verifiers import AnyVerifier, Path, Siblings, StatefulVerifier, drafting_of, traits_of
 
 
 @dataclass(frozen=True)
@@ -151,23 +152,39 @@ def emission_law(
 def _enumerated_masses(
     bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic
 ) -> list[Numbers]:
-    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
+    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table.
 
-    def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
+    The last decision of a rule need not be taken: its chances are read. A rule that looks at the token (to
+    walk on, or for a state) is asked for it as before.
+    """
+    looks = traits_of(bound).walks or isinstance(bound, StatefulVerifier)
+    vocab = numbers.vocab_size
+
+    def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
         drafts = table.drafts(rows)
         verdict, _ = call_verifier(bound, drafts, decisions, fresh_state(bound, len(rows)))
-        return checked_emissions(verdict, drafts, chosen)
+        path = drafts.path_to(chosen.from_numpy(checked_node(verdict, drafts, chosen)))
+        if isinstance(verdict.next_token, OpenToken):
+            return path, verdict.next_token
+        return path, checked_next_token(verdict, drafts, chosen)
 
     masses = no_mass(numbers, table.law.probability)
     for branches in enumerate_branches(
-        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
+        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen, leave_open=not looks
     ):
-        tau, emitted = branches.result
+        path, following = branches.result
+        tokens, tau = chosen.to_numpy(path.tokens), chosen.to_numpy(path.lengths)
         if (tau > numbers.draft_length).any():
             raise VerdictError(f"emitted: {tau.max()} accepted tokens, at most {numbers.draft_length} exist")
-        index = np.zeros(len(tau), dtype=np.int64)
-        for position in range(min(emitted.shape[1], len(masses))):
-            index = index * numbers.vocab_size + np.maximum(emitted[:, position], 0)
+        prefix = np.zeros(len(tau), dtype=np.int64)
+        for position, mass in enumerate(masses):
             here = tau == position
-            np.add.at(masses[position], index[here], branches.weight[here])
+            weight = branches.weight[here]
+            if isinstance(following, OpenToken):
+                chances = weight[:, None] * following.chances[here]
+                np.add.at(mass.reshape(-1, vocab), prefix[here], chances)
+            else:
+                np.add.at(mass, prefix[here] * vocab + following[here], weight)
+            if position < tokens.shape[1]:
+                prefix = prefix * vocab + np.where(tau > position, tokens[:, position], 0)
     return masses

@@ -7,6 +7,7 @@ walks (`Traits.walks`) is taken on trust.
 
 from collections.abc import Iterator
 from functools import partial
+from math import factorial, prod
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, checked_emissions, no_mass
-from spec_oracle.exact.drafting import draft_paths, multiset_law, shaped_law
+from spec_oracle.exact.drafting import draft_paths, next_draft_law, require_few_drafts
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.toy import Instance
 from verifiers import ROOT, Drafts, Siblings, Verifier
@@ -65,16 +66,10 @@ def node_steps(
 
     ``level`` holds the target's and the draft's rows [N, V] of the nodes, ``mass`` [N] is that of being
     there. Yields, for batches of R branches, [R] each: the node, the emitted token, how many paths go on with
-    it, and the weight. Raises `InvalidInputError` as `walked_masses`, and
-    for too many draft tuples.
+    it, and the weight. Raises `InvalidInputError` as `walked_masses`, and for too many drafts.
     """
     target, draft = level
-    law_at, drafting = multiset_law if any_order else shaped_law, draft_paths(num_paths, 1, siblings)
-    nodes = np.flatnonzero(mass > 0)
-    laws = [law_at([draft[node : node + 1]], drafting) for node in nodes]
-    tokens = np.concatenate([law.tokens for law in laws])
-    node_of = np.repeat(nodes, [len(law.tokens) for law in laws])
-    weight = np.concatenate([law.probability for law in laws]) * mass[node_of]
+    node_of, tokens, weight = _drafts_at(draft, mass, num_paths, siblings, any_order=any_order)
     bonus = target[:1] * 0  # what would follow an accepted token: one outcome, so that nothing branches on it
     bonus[:, 0] += 1
     rows_of = [chosen.probabilities(rows) for rows in (draft, np.concatenate([target, bonus]))]
@@ -99,3 +94,29 @@ def node_steps(
                 "walks: the verifier stops at a token that a path goes on with; it must not declare walks"
             )
         yield node_of[branches.rows], emitted[:, 0], followers, branches.weight
+
+
+def _drafts_at(
+    rows: Numbers, mass: Numbers, count: int, siblings: Siblings, *, any_order: bool
+) -> tuple[Integers, Integers, Numbers]:
+    """Return all drafts at nodes of ``mass`` [N]: the node [T], ``count`` tokens [T, count], the mass [T].
+
+    With ``any_order`` independent drafts come once in whatever order, with the mass of all orders.
+    """
+    sorted_only = any_order and siblings in {Siblings.INDEPENDENT, Siblings.PATHS}
+    node = np.flatnonzero(mass > 0)
+    tokens, weight = np.zeros((len(node), 0), dtype=np.int64), mass[node]
+    for slot in range(count):
+        here = np.ones((len(node), count), dtype=bool)
+        law = next_draft_law(siblings, rows[node], tokens, here, slot)
+        possible = law > 0
+        if sorted_only and slot:
+            possible = possible & (np.arange(rows.shape[1]) >= tokens[:, -1:])
+        draft, token = np.nonzero(possible)
+        require_few_drafts(len(draft), rows.shape[1], draft_paths(count, 1, siblings).shape)
+        weight = weight[draft] * law[draft, token]
+        node, tokens = node[draft], np.column_stack([tokens[draft], token])
+    if sorted_only:
+        orders = [factorial(count) // prod(map(factorial, np.bincount(row).tolist())) for row in tokens]
+        weight = weight * np.array(orders)
+    return node, tokens, weight

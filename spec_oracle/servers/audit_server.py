@@ -1,11 +1,11 @@
 """``spec-oracle audit-server``: judge the completions of a running server."""
 
+import argparse
 import json
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -25,7 +25,7 @@ LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
 
 
-def run(options: Any) -> int:
+def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
@@ -80,7 +80,7 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-def _fields(given: list[str]) -> dict[str, Any]:
+def _fields(given: list[str]) -> dict[str, object]:
     """Return the fields of ``NAME=JSON``; what is not JSON is text."""
     fields = {}
     for item in given:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from spec_oracle.contracts.completion import Prompt
 from spec_oracle.errors import SubjectRaisedError
+
+Json: TypeAlias = Any
+"""What is written as JSON, parsed: whoever reads it finds out whether it is what it should be."""
 
 
 class ServerError(SubjectRaisedError):
@@ -32,7 +35,7 @@ class Ask:
     seed: int | None = None
     listed: int = 0
     temperature: float | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ numbers with probability c makes two equal requests equal with probability c + (
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy
@@ -119,7 +118,7 @@ def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
     return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
 
 
-def _log_fair(heads: Integers, coins: Any) -> Floats:
+def _log_fair(heads: Integers, coins: Integers) -> Floats:
     """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
     ways = (
         scipy.special.gammaln(coins + 1)

@@ -23,7 +23,7 @@ True
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e
 from spec_oracle.statistics.intervals import total_variation_interval
 from spec_oracle.statistics.power import smallest_detectable_tv_by_joint_e_process
 from spec_oracle.statistics.verification_bets import KINDS, Bet
+
+T = TypeVar("T")
 
 BINS: Final = (2, 10)
 """Equal bins of u: two have the most power against what verification gets wrong; ten see the rest."""
@@ -302,7 +304,7 @@ def point_masses(proposed: Sequence[int | None], cells: int) -> Floats:
     return q
 
 
-def proposed_by_n_gram(text: Sequence[Any], gram: int = 2) -> Any:
+def proposed_by_n_gram(text: Sequence[T], gram: int = 2) -> T | None:
     """Return the token that followed the last ``gram`` ones when they came before, None if they did not."""
     last = tuple(text[-gram:])
     ends = range(len(text) - 1, gram - 1, -1)

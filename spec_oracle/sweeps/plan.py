@@ -5,15 +5,19 @@ import inspect
 import json
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from spec_oracle.errors import InvalidInputError
+
+Value: TypeAlias = Any
+Row: TypeAlias = dict[str, Value]
+"""Names and values, of all that TOML and JSON can hold."""
 
 _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
@@ -28,7 +32,7 @@ class Cell:
     alone, so that no result depends on where or when a cell is computed.
     """
 
-    arguments: tuple[tuple[str, Any], ...]
+    arguments: tuple[tuple[str, Value], ...]
 
     @cached_property
     def key(self) -> str:
@@ -54,7 +58,7 @@ class Plan:
     """
 
     task: str
-    axes: dict[str, list[Any]]
+    axes: dict[str, list[Value]]
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not (self.task in TASKS or self.task.count(":") == 1):
@@ -106,7 +110,7 @@ class Plan:
         for values in product(*self.axes.values()):
             yield Cell(tuple(zip(self.axes, values, strict=True)))
 
-    def compute(self, cell: Cell) -> dict[str, Any]:
+    def compute(self, cell: Cell) -> Row:
         """Run the task on one cell; return the arguments and what it found, or why it refused."""
         task = _task(self.task)
         try:
@@ -116,9 +120,10 @@ class Plan:
         return {**dict(cell.arguments), **found}
 
 
-def _task(name: str) -> Any:
+def _task(name: str) -> Callable[..., Row]:
     module, _, function = name.partition(":") if ":" in name else ("spec_oracle.sweeps.tasks", "", name)
     try:
-        return getattr(import_module(module), function)
+        task: Callable[..., Row] = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"task: {error}") from error
+    return task

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.sweeps.plan import Cell, Plan
+from spec_oracle.sweeps.plan import Cell, Plan, Row
 
 _MOST_AT_ONCE = 16
 """The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
@@ -28,7 +28,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 @contextmanager
 def rows_for(
     page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None, *, backend: str = "loky"
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Row]]:
     """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
 
     They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
@@ -104,11 +104,11 @@ def _finished(lines: Path, plan: Plan) -> int:
     return done
 
 
-def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Any]]:
+def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[Row]:
     return list(map(plan.compute, cells))
 
 
-_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Any]]]]
+_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[Row]]]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from spec_oracle.audit.rules import named_verifier
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models.efficiency import prompt_efficiencies
 from spec_oracle.optimum import multi_path_optimum
+from spec_oracle.sweeps.plan import Row
 from spec_oracle.toy import Instance
 from verifiers import drafting_of
 
@@ -41,7 +42,7 @@ def efficiency(
 
 def prompt(
     *, seed: int, prompt: str, names: Sequence[str], optimum: bool, **pair: Any
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Row]]:
     """Return the figures of the named verifiers on the tree of two language models after one prompt.
 
     ``pair`` names the models and sizes the tree, as in `spec_oracle.language_models.cuts.cut_instance`.
@@ -53,7 +54,7 @@ def prompt(
     return {"figures": [asdict(row) for row in figures]}
 
 
-def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:
+def audit(*, seed: int, subject: str, **options: Any) -> Row:
     """Return the verdict on one subject, named as for ``spec-oracle audit``; options as of `AuditOptions`.
 
     The false-alarm rate ``alpha`` is that of one cell.

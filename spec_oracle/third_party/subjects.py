@@ -47,7 +47,7 @@ _BY_DEFAULT = f"{_FINDING}; block rule by default from three drafted tokens on"
 
 
 def _sampler(
-    adapter: str, name: str, rule: str, options: Mapping[str, Any], notes: str = "", **facts: Any
+    adapter: str, name: str, rule: str, options: Mapping[str, object], notes: str = "", **facts: Any
 ) -> Known:
     """Return a sampler whose code is read out of a wheel: of the version in its name, or the newest.
 

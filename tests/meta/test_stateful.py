@@ -69,7 +69,7 @@ class Decoding(RuleBasedStateMachine):
                 tokens[0, path, i] = rng.choice(vocab, p=draft[0, path, i])
                 context = (*context, int(tokens[0, path, i]))
             target[0, path, length] = self.instance.target.conditional(context)
-        return Drafts(tokens, draft, target)
+        return Drafts.of_paths(tokens, draft, target)
 
     @invariant()
     def state_is_finite(self):

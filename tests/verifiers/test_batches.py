@@ -70,19 +70,16 @@ def in_torch(drafts):
 
 
 def as_tree(drafts):
-    return Drafts.of_tree(drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense())
+    rows = drafts.draft.dense(), drafts.target.dense()
+    return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)
 
 
 @pytest.mark.parametrize("step", [199, *at_night(1)])
 def test_requests_among_a_thousand_are_what_they_are_alone(served, kind, step):
-    """On trees beside one other request, of the most siblings and the longest path: these are the columns."""
     drafts, uniforms = some_drafts(served, kind, 1000)
     together = verdicts(served, drafts, uniforms)
-    widest = []
-    if kind == "trees":
-        widest = [max(range(drafts.batch), key=lambda b: drafts.take(np.array([b])).fan_out)]
     alone = [
-        verdicts(served, drafts.take(np.array([b, *widest])), uniforms[[b, *widest]])[0]
+        verdicts(served, drafts.take(np.array([b])), uniforms[b : b + 1])[0]
         for b in range(0, drafts.batch, step)
     ]
     assert together[::step].tolist() == np.array(alone).tolist()
@@ -103,10 +100,19 @@ def test_inputs_are_not_changed(served, kind):
         np.testing.assert_array_equal(old, new)
 
 
+def require_same_laws(rule, one, other):
+    pairs = zip(*(conditional_laws(rule, drafts) for drafts in (one, other)), strict=True)
+    assert max(mine.distance(theirs) for mine, theirs in pairs) < 1e-12
+
+
 def test_paths_may_be_laid_out_as_a_tree(tree_rule):
     drafts, _ = some_drafts(tree_rule, "paths", 40)
-    pairs = zip(*(conditional_laws(tree_rule, one) for one in (drafts, as_tree(drafts))), strict=True)
-    assert max(one.distance(other) for one, other in pairs) < 1e-12
+    require_same_laws(tree_rule, drafts, as_tree(drafts))
+
+
+def test_to_say_how_deep_and_wide_trees_are_changes_no_law(tree_rule):
+    drafts, _ = some_drafts(tree_rule, "trees", 30)
+    require_same_laws(tree_rule, drafts, replace(drafts, max_depth=2, max_children=4))
 
 
 BY_COLUMNS = {
@@ -116,7 +122,7 @@ BY_COLUMNS = {
     "canonical",
     "global_resolution",
 }
-"""These decide on each column of siblings in turn, or on their order; a tree has no columns for other nodes."""
+"""These decide column by column, or by the order of columns; a tree has none for siblings of other nodes."""
 
 
 @pytest.mark.parametrize("rule", [name for name in TREE_RULES if name not in BY_COLUMNS])

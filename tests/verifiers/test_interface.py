@@ -105,7 +105,7 @@ def test_ragged_paths_are_a_tree():
     assert tree.parents.tolist() == [[ROOT, ROOT, e, e, 0, e, e, 4, e]]
     full = Drafts.of_paths(tokens, rows[:, :, :3], rows)
     assert full.parents.tolist() == [[ROOT, ROOT, ROOT, 0, 0, 2, 3, 3, 5]]
-    assert (tree.depth, tree.fan_out, tree.num_paths, full.num_paths) == (3, 2, None, 3)
+    assert (tree.depth, tree.fan_out, tree.num_paths, full.num_paths) == (3, 3, None, 3)
     assert Verdict(np.array([7]), np.array([0]), tree).emitted.tolist() == [[1, 0, 2, 0]]
     assert Verdict(np.array([ROOT]), np.array([2]), tree).emitted.tolist() == [[2, -1, -1, -1]]
     with pytest.raises(InvalidInputError, match="^drafts: expected paths of one length"):
@@ -176,7 +176,7 @@ def test_traits_and_laws_may_be_plain_attributes():
 @pytest.mark.parametrize("accepts", ["distinct", (), 3])
 def test_what_is_no_collection_of_laws_is_refused(accepts):
     rule = type("Rule", (), {"accepts": accepts})
-    with pytest.raises(InvalidInputError, match="^accepts: expected laws of siblings, such as"):
+    with pytest.raises(InvalidInputError, match="^accepts: expected a set of laws of siblings, such as"):
         accepts_of(rule())
 
 

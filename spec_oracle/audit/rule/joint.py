@@ -46,8 +46,9 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     instances = instances_for(context, subject.num_paths)
     law_of = partial(law_on, subject, context, subject.paths)
     laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
+    drafting = subject.drafting
     on_paths = judge_laws(
-        laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=subject.drafting
+        laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=drafting
     )
     if on_paths.status is Status.FAILED or not subject.on_trees:
         return on_paths

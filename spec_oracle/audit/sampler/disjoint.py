@@ -41,8 +41,7 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import EnumeratedGenerator, sample_call
-from spec_oracle.exact.interception.leaf import Leaf
+from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
 from verifiers import Paths
 
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.

@@ -3,12 +3,11 @@
 `enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
 in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, leaf, symbols, draws, products and races, algebra, libraries,
-calls.
+Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import enumerate_calls, outcomes, sample_call
+from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, outcomes, sample_call
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
@@ -19,6 +18,7 @@ __all__ = [
     "CannotTraceError",
     "Decision",
     "EnumeratedGenerator",
+    "Leaf",
     "NotTracedError",
     "TooManyBranchesError",
     "UnrepeatableError",

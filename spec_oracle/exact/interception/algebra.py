@@ -1,15 +1,15 @@
 """Arithmetic on numbers and symbols alike; all libraries compute through `FUNCTIONS`."""
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.comparisons import (
     FUNCTIONS,
+    Function,
     elementwise,
     equal,
     is_scalar,
@@ -242,8 +242,8 @@ _OPERATORS: Final = (
 _COMPARING: Final = "lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal"
 
 
-def _operator(function: Callable[..., Any], *, reflected: bool = False) -> Callable[[Symbol, Scalar], Any]:
-    def operator(symbol: Symbol, other: Scalar) -> Any:
+def _operator(function: Function, *, reflected: bool = False) -> Function:
+    def operator(symbol: Symbol, other: Scalar) -> Scalar:
         if not is_scalar(other):
             return NotImplemented
         return function(other, symbol) if reflected else function(symbol, other)
@@ -259,7 +259,7 @@ def _give_operators() -> None:
         setattr(Symbol, f"__r{name}__", _operator(function, reflected=True))
     for name, numpys in (pair.split(":") for pair in _COMPARING.split()):
         setattr(Symbol, f"__{name}__", _operator(FUNCTIONS[numpys]))
-    methods: dict[str, Callable[..., Any]] = {
+    methods: dict[str, Function] = {
         "neg": FUNCTIONS["negative"],
         "pos": FUNCTIONS["positive"],
         "abs": FUNCTIONS["absolute"],

@@ -5,28 +5,30 @@ import gc
 import math
 import random
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.interception.decisions import Decision
+from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
-from spec_oracle.exact.interception.leaf import Leaf, random_leaf
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_float import FloatCalls
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
-from spec_oracle.exact.interception.run import Branch, current_run, walk
+from spec_oracle.exact.interception.run import Branch, Deadline, Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
-from spec_oracle.exact.representatives import OPEN
+from spec_oracle.exact.representatives import OPEN, Indices, Law
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
 Found = TypeVar("Found")
+
+Context: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 _BETWEEN_LOOKS = 50_000
 """Objects that are made between two looks for garbage."""
@@ -65,16 +67,54 @@ def enumerate_calls(
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
     """
-    options: dict[str, Any] = {"leave_open": leave_open, "given": given}
-    return _intercepted(function, lambda call: walk(call, max_branches, max_seconds, looked_at, **options))
+    limits = max_branches, max_seconds, looked_at
+    return _intercepted(function, lambda call: walk(call, *limits, leave_open=leave_open, given=given))
+
+
+class Leaf(NamedTuple, Generic[T]):
+    """What one run with sampled decisions returned, and the log of their probability.
+
+    Where every request's outcome is one decision of known probability, this probability is their product if
+    no two requests share a random number, and is another one else: a shared number is decided once.
+    """
+
+    log_chance: float
+    result: T
+    makes_generators: bool
+
+
+class _SampledRun(Run):
+    """A run without a script, whose decisions are sampled."""
+
+    rng: np.random.Generator
+    log_chance = 0.0
+
+    def decide(
+        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
+    ) -> int:
+        """Sample an outcome."""
+        del in_full
+        self.step()
+        law = normalised(weights)
+        sums = law.cumsum()  # as `Generator.choice` does, which takes three times as long
+        outcome = int((sums / sums[-1]).searchsorted(self.rng.random(), "right"))
+        self.log_chance += math.log(law[outcome])
+        return outcome if values is None else int(values[outcome])
 
 
 def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
     """Return one outcome of ``function``, its decisions sampled, and with which probability they fall so.
 
-    As `enumerate_calls` otherwise; ``function`` may keep state.
+    As `enumerate_calls` otherwise, within ``max_seconds`` of processor time; ``function`` may keep state.
     """
-    return _intercepted(function, lambda call: random_leaf(call, rng, max_seconds))
+
+    def sampled(call: Callable[[], T]) -> Leaf[T]:
+        run = _SampledRun([], Deadline(time.process_time() + max_seconds))
+        run.rng = rng
+        result = along(call, run)
+        return Leaf(run.log_chance, result, run.makes_generators)  # type: ignore[arg-type]  # None is T's here
+
+    return _intercepted(function, sampled)
 
 
 def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]], Found]) -> Found:
@@ -118,7 +158,7 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any, tuple[Decision, ...]]]:
+def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]]]:
     """Yield what a branch returned for every value of the token that it left open, if any.
 
     Before it the mass, behind it the decisions that lead there: that token is the last one.
@@ -142,7 +182,7 @@ def _with_token(returned: Any, token: int) -> Any:
     return token if type(returned) is int and returned == OPEN else returned
 
 
-def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _torch_contexts() -> tuple[Context, Context]:
     """Return the contexts for one run and for all; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
         return nullcontext, nullcontext

@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import NoneType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 
+from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.products import Product
@@ -24,11 +25,11 @@ FUNCTIONS: Final[dict[str, Function]] = {}
 """Elementwise functions by numpy's name; each takes and returns scalars."""
 
 
-def elementwise(numeric: Any, name: str = "") -> Callable[[Function], Function]:
+def elementwise(numeric: Function, name: str = "") -> Callable[[Function], Function]:
     """Enter a function of symbols among `FUNCTIONS`; where all values are numbers, ``numeric`` computes."""
 
     def enter(symbolic: Function) -> Function:
-        def function(*values: Scalar, **options: Any) -> Scalar:
+        def function(*values: Scalar, **options: object) -> Scalar:
             for value in values:  # of every comparison: a generator takes longer
                 if isinstance(value, Symbol):
                     found = symbolic(*values, **options)
@@ -45,7 +46,9 @@ _EXACT: Final = (np.dtype(np.float64), np.dtype(np.int64))
 """Types of operands with which a float64 stays one."""
 
 
-def _computed(found: Noise, numeric: Any, values: tuple[Scalar, ...], options: dict[str, Any]) -> Noise:
+def _computed(
+    found: Noise, numeric: Function, values: tuple[Scalar, ...], options: dict[str, object]
+) -> Noise:
     """Return the noise that was found; made of another one it knows by which operation it was computed."""
     places = [place for place, value in enumerate(values) if isinstance(value, Symbol)]
     made_of = values[places[0]]
@@ -62,7 +65,7 @@ def _computed(found: Noise, numeric: Any, values: tuple[Scalar, ...], options: d
     return found
 
 
-_ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
+ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
 """Functions that decide nothing where their noise is continuous."""
 
 
@@ -77,9 +80,9 @@ def remembering(name: str) -> Function:
     numbers are one formula, times a number.
     """
     function = FUNCTIONS[name]
-    if name not in _ARITHMETIC:
+    if name not in ARITHMETIC:
         return function
-    known: dict[tuple[Any, ...], tuple[Noise, Scalar]] = {}
+    known: dict[tuple[object, ...], tuple[Noise, Scalar]] = {}
 
     def once(noise: Noise, place: int, number: float | None) -> Scalar:
         key = id(noise.chain), id(noise.computed), place, number
@@ -112,7 +115,7 @@ def remembering(name: str) -> Function:
 _KEPT_NUMBERS: Final = 400_000
 """Elements of arrays whose results are kept from one run to the next, at most."""
 
-_KEPT: Final[dict[tuple[Any, ...], tuple[Noise, list[Scalar]]]] = {}
+_KEPT: Final[dict[tuple[object, ...], tuple[Noise, list[Scalar]]]] = {}
 
 
 def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | None:
@@ -121,7 +124,7 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
     Every run of a race computes it, with other draws: the formulas are kept.
     """
     place = int(type(operands[0][0]) is not Noise)
-    if name not in _ARITHMETIC or len(operands) not in (1 + place, 2):
+    if name not in ARITHMETIC or len(operands) not in (1 + place, 2):
         return None
     noises, first = operands[place], operands[place][0]
     if type(first) is not Noise or not maps.is_continuous(first.chain):
@@ -157,7 +160,7 @@ def _are_alike(noises: Sequence[Scalar], first: Noise) -> bool:
 
 
 def _of_two(
-    numeric: Any, inner: Callable[[float], float], number: float, place: int, uniform: float
+    numeric: Function, inner: Callable[[float], float], number: float, place: int, uniform: float
 ) -> float:
     """Compute a function of a noise, whose ``place`` is 0 or 1, and a number."""
     value = inner(uniform)
@@ -194,10 +197,10 @@ COMPARISONS: Final = frozenset(
 )
 """The functions that answer with a bool."""
 
-_ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
+ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 
 
-def among(noise: Noise, numbers: Any) -> Callable[[], tuple[int, Any]] | None:
+def among(noise: Noise, numbers: Numbers) -> Callable[[], tuple[int, Booleans]] | None:
     """Return a function that decides at once how many of many numbers [n] are below a noise, and which.
 
     None for noise that is no increasing affine function of a fresh uniform: numbers are compared one by one.
@@ -214,7 +217,7 @@ def among(noise: Noise, numbers: Any) -> Callable[[], tuple[int, Any]] | None:
         return None
     order = np.argsort(cuts, kind="stable")
 
-    def decide() -> tuple[int, Any]:
+    def decide() -> tuple[int, Booleans]:
         count = noise.draw.rank(cuts[order])
         found = np.zeros(len(cuts), dtype=bool)
         found[order[:count]] = True
@@ -223,7 +226,7 @@ def among(noise: Noise, numbers: Any) -> Callable[[], tuple[int, Any]] | None:
     return decide
 
 
-def place_of(noise: Noise, numbers: Any, side: str) -> Scalar:
+def place_of(noise: Noise, numbers: Numbers, side: str) -> Scalar:
     """Return how many of many numbers, which ascend, are below a noise; decided when first used."""
     decide = among(noise, numbers) if len(numbers) > FEW else None
     if decide is None:
@@ -231,14 +234,14 @@ def place_of(noise: Noise, numbers: Any, side: str) -> Scalar:
     return Pending(lambda: decide()[0])
 
 
-def compared_with_many(name: str, left: Any, right: Any) -> Any:
+def compared_with_many(name: str, left: Numbers, right: Numbers) -> Booleans | None:
     """Return a comparison of noise [..., 1] with numbers [..., n], in which each noise is decided once.
 
     Arrays of objects, or of numbers; None where this way does not work.
     """
     shape = np.broadcast_shapes(left.shape, right.shape)
     for noises, numbers, below in ((left, right, "less" not in name), (right, left, "less" in name)):
-        if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
+        if name not in ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
             continue
         wide = np.broadcast_to(numbers, shape)
         if numbers.dtype.hasobject and any_symbol(numbers.flat):

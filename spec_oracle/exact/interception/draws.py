@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from spec_oracle.exact.interception.run import Afterwards, active_run, current_r
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import OPEN, Law
 
-DOUBLE: Final = 53
-"""Binary digits of a uniform in float64."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _OF_A_STEP: Final = 16
 """Noises of one array that count as one step: a race at a full vocabulary has one for each token."""
@@ -102,7 +102,7 @@ class Noise(Symbol):
         self.computed = computed
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """What it passes for."""
         return int if maps.is_integral(self.chain) else symbols.DOUBLE
 
@@ -112,7 +112,7 @@ class Noise(Symbol):
         ends = (maps.value_at(self.chain, self.draw.low), maps.value_at(self.chain, self.draw.high, -1))
         return min(ends), max(ends)
 
-    def settled(self, operation: str) -> Any:
+    def settled(self, operation: str) -> float:
         """Draw its value if the run is over; raises `CannotTraceError` in one."""
         run, draw = current_run(), self.draw
         if not isinstance(run, Afterwards) or draw.spent:
@@ -151,7 +151,7 @@ class Noise(Symbol):
 
 
 _MOST_FORMULAS: Final = 64
-_FORMULAS: Final[dict[Any, tuple[maps.Chain, Computed | None]]] = {}
+_FORMULAS: Final[dict[tuple[object, maps.Chain], tuple[maps.Chain, Computed | None]]] = {}
 """By what makes noises of one formula, and its chain: the chain, and what computes the noise."""
 
 
@@ -197,18 +197,18 @@ class Source(Protocol):
     def later(self, choose: Callable[[], int]) -> Scalar:
         """Return what ``choose`` returns, at once or when it is first used."""
 
-    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:
         """Return what stands in for the random function ``real``, which has no formula here."""
 
 
 class Traced:
     """Enumerated decisions."""
 
-    def uniform(self, bits: int = DOUBLE, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
         formats = {11: maps.HALF, 8: maps.BRAIN}
         chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        return Noise(Draw(), chain, np.float64 if bits == DOUBLE else None)
+        return Noise(Draw(), chain, np.float64 if bits == 53 else None)
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
@@ -229,10 +229,10 @@ class Traced:
         decided, is_next = run.later(choose)
         return decided() if is_next else Pending(decided)
 
-    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
         """Refuse."""
 
-        def refuse(*_: Any, **__: Any) -> Any:
+        def refuse(*_: P.args, **__: P.kwargs) -> R:
             current_run().cannot_trace(name, "this random function is not supported")
 
         return refuse

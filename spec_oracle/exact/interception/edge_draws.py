@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGene
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.representatives import Law
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Ordinary:
@@ -55,7 +58,7 @@ class Ordinary:
         """Choose at once."""
         return choose()
 
-    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
         """Leave it as it is."""
         return real
 
@@ -76,7 +79,7 @@ class _Edges(Ordinary):
 class EdgeDraws:
     """A ``generator`` to hand over, of the library asked for."""
 
-    generator: Any
+    generator: object
     _source: _Edges
 
     @property
@@ -90,7 +93,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
     with drawn_from(source, array, seed):
-        generator: Any = EnumeratedGenerator(seed)
+        generator: object = EnumeratedGenerator(seed)
         if array == "torch":
             generator = import_module("torch").Generator().manual_seed(seed)
         yield EdgeDraws(generator, source)
@@ -102,7 +105,7 @@ def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
 
     Of generators that exist, torch's do so, too.
     """
-    torch_draws: Callable[[], Any] = contextlib.nullcontext
+    torch_draws: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
         from spec_oracle.exact.interception.libraries.torch_mode import drawn_by_torch
 

@@ -19,15 +19,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from spec_oracle.exact.interception.draws import Source
 from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
 from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.interception.symbols import Scalar
 from spec_oracle.exact.representatives import Law
 from spec_oracle.places import is_users, running_at
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _ROOM: Final = str(Path(__file__).parent)
 _OF_RANDOMNESS: Final = ("numpy", "torch")
@@ -45,12 +52,12 @@ class WatchedDraws:
     lines: list[str] = field(default_factory=list)
     indirect: list[str] = field(default_factory=list)
 
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Any:
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:
         """Note the line, and draw."""
         self._note()
         return self.source.uniform(bits, zero=zero)
 
-    def integer(self, count: int) -> Any:
+    def integer(self, count: int) -> Scalar:
         """Note the line, and draw."""
         self._note()
         return self.source.integer(count)
@@ -60,16 +67,16 @@ class WatchedDraws:
         self._note()
         return self.source.decide(weights)
 
-    def later(self, choose: Callable[[], int]) -> Any:
+    def later(self, choose: Callable[[], int]) -> Scalar:
         """Note the line, and draw."""
         self._note()
         return self.source.later(choose)
 
-    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:
         """Return the real function, which notes the line first."""
         function = self.source.other(name, real)
 
-        def noted(*arguments: Any, **keywords: Any) -> Any:
+        def noted(*arguments: P.args, **keywords: P.kwargs) -> R:
             self._note()
             return function(*arguments, **keywords)
 
@@ -125,7 +132,7 @@ def line_that_draws(prepared: Callable[[], Callable[[], object]]) -> str:
             found = last
         last = running_at(frame)
 
-    def went(frame: FrameType, _: str, __: Any) -> Any:
+    def went(frame: FrameType, _: str, __: object) -> "TraceFunction | None":
         look(frame)
         return None if found else went
 
@@ -140,7 +147,7 @@ def line_that_draws(prepared: Callable[[], Callable[[], object]]) -> str:
     return found
 
 
-def _state(generator: Any) -> Any:
+def _state(generator: random.Random | np.random.BitGenerator) -> object:
     """Return what changes when a generator draws, None of one that does not say."""
     with suppress(Exception):
         return generator.getstate() if isinstance(generator, random.Random) else pickle.dumps(generator.state)

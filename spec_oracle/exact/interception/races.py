@@ -7,27 +7,55 @@ asked of them raises. That covers engines which share one vector of exponentials
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
 is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
 
-Noises that are rounded take part with all their values (`tables`).
+Noises that are rounded take part with all their values: a race of them is one of discrete noises. In half
+precision a noise has some 20,000 values. Their probabilities are lengths of intervals of its uniform, the
+ends of which are those of the intervals that are rounded to one value, taken back through the functions
+before. Ties are won as in numpy: by the first of the largest (or smallest), or the first that is no number.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle.arrays import Floats, Objects
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
-from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, fresh_bounds, gumbel_form
+from spec_oracle.exact.interception.maps import (
+    BRAIN,
+    HALF,
+    Affine,
+    Chain,
+    Exp,
+    Floor,
+    GumbelForm,
+    Log,
+    Rounded,
+    fresh_bounds,
+    gumbel_form,
+    value_at,
+)
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
-from spec_oracle.exact.interception.tables import table, winner_law
 
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
+_MOST_VALUES: Final = 70_000
+"""Most values of one noise."""
 
-def places(scores: Any, *, largest: bool, count: int = 1, none_wins: bool = False) -> Any:
+_MOST_CELLS: Final = 10_000_000
+"""Most values of all noises of a race, times the noises."""
+
+_TAIL: Final = 2.0**-53
+"""Beyond that part of the uniforms at either end no values are told apart."""
+
+_Table: TypeAlias = tuple[Floats, Floats]
+"""Values, which ascend, and their probabilities; both [n]."""
+
+
+def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = False) -> Objects:
     """Return the first ``count`` places of each row of an object array [..., n], as pending integers.
 
     With ``none_wins``, the first place is that of the first score that is no number (NaN), if there is one.
@@ -76,13 +104,13 @@ def _with_ties(scores: list[Scalar], largest: bool, number: int) -> int:  # noqa
     if len(set(draws)) < len(draws) or any(draw.spent or draw.ask is not None for draw in draws):
         current_run().cannot_trace("race", _SPENT)
     tables = [
-        table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
+        _table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
         if n in noises
         else (np.array([float(scores[n])]), np.ones(1))
         for n in runners
     ]
     known = [some for some in tables if some is not None]
-    law = winner_law(known, largest=largest) if len(known) == len(tables) else None
+    law = _winner_law(known, largest=largest) if len(known) == len(tables) else None
     if law is None:
         current_run().cannot_trace("race", "ties are possible, of noises with too many values")
     winner = current_run().decide(law, np.array(runners))
@@ -227,3 +255,103 @@ def _gumbel_weights(forms: list[GumbelForm], *, largest: bool) -> list[float] | 
     exponents = [-form.location / scale for form in forms]
     top = max(exponents)
     return [math.exp(exponent - top) for exponent in exponents]
+
+
+@lru_cache(maxsize=256)
+def _table(chain: Chain, low: float = 0.0, high: float = 1.0) -> _Table | None:
+    """Return the values of a chain of a uniform on (low, high), and their probabilities.
+
+    None where there are too many, or no steps.
+    """
+    found = next(((n, step) for n, step in enumerate(chain) if isinstance(step, Floor | Rounded)), None)
+    if found is None:
+        return None
+    first, step = found
+    ends = sorted(
+        value_at(chain[: first + 1], *end) for end in ((max(low, _TAIL), 1), (min(high, 1 - _TAIL), -1))
+    )
+    values = _grid(step, *ends)
+    if values is None:
+        return None
+    with np.errstate(all="ignore"):
+        cuts = _before(chain[:first], _edges(step, values))
+        first_end, last_end = (low, high) if cuts[:1] <= cuts[-1:] else (high, low)
+        cuts = np.clip(np.concatenate([[first_end], cuts, [last_end]]), low, high)
+        chances = np.abs(np.diff(cuts)) / (high - low)
+        different, place = np.unique(_after(chain[first + 1 :], values), return_inverse=True)
+    return different, np.bincount(place.reshape(-1), chances).astype(np.float64)
+
+
+def _grid(step: Floor | Rounded, low: float, high: float) -> Floats | None:
+    """Return the values of a step between two of them."""
+    if isinstance(step, Floor):
+        return np.arange(low, high + 1) if high - low < _MOST_VALUES else None
+    if (step.digits, step.lowest) == (HALF.digits, HALF.lowest):
+        numbers = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(float)
+    elif (step.digits, step.lowest) == (BRAIN.digits, BRAIN.lowest):
+        numbers = (np.arange(0x7F81, dtype=np.uint32) << 16).view(np.float32).astype(float)
+    else:
+        return None
+    numbers = np.concatenate([-numbers[:0:-1], numbers])
+    return numbers[(numbers >= low) & (numbers <= high)]
+
+
+def _edges(step: Floor | Rounded, values: Floats) -> Floats:
+    """Return where a step goes from each of its values to the next."""
+    if isinstance(step, Floor):
+        return values[1:]
+    finite = np.where(np.isinf(values), np.copysign(math.ldexp(1.0, 2 - step.lowest), values), values)
+    middles: Floats = (finite[1:] + finite[:-1]) / 2 + step.wraps
+    return middles
+
+
+def _before(chain: Chain, bounds: Floats) -> Floats:
+    """Return the uniforms at which a chain without steps has given values."""
+    for step in reversed(chain):
+        match step:
+            case Affine(offset, slope):
+                bounds = (bounds - offset) / slope
+            case Log():
+                bounds = np.exp(bounds)
+            case Exp():
+                bounds = np.where(bounds > 0, np.log(np.maximum(bounds, 0.0)), -np.inf)
+    return bounds
+
+
+def _after(chain: Chain, values: Floats) -> Floats:
+    """Return what a chain makes of values."""
+    for step in chain:
+        match step:
+            case Affine(offset, slope):
+                values = offset + slope * values
+            case Log():
+                values = np.log(values)
+            case Exp():
+                values = np.exp(values)
+            case Floor():
+                values = np.floor(values)
+            case Rounded(digits, lowest):
+                exponents = np.maximum(np.frexp(values)[1] - 1, lowest) - digits + 1
+                values = np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents)
+                values = np.where(
+                    np.abs(values) >= math.ldexp(1.0, 2 - lowest), np.sign(values) * np.inf, values
+                )
+    return values
+
+
+def _winner_law(tables: Sequence[_Table], *, largest: bool) -> Floats | None:
+    """Return the probability with which each of several independent noises wins; None for too many values."""
+    sign = 1.0 if largest else -1.0
+    grid = np.unique(np.concatenate([sign * values for values, _ in tables]))  # what is no number is last
+    if len(grid) * len(tables) > _MOST_CELLS:
+        return None
+    chances = np.zeros((len(tables), len(grid)))
+    for row, (values, masses) in zip(chances, tables, strict=True):
+        row[np.searchsorted(grid, sign * values)] = masses
+    at_most = np.minimum(chances.cumsum(axis=1), 1.0)
+    below = np.concatenate([np.zeros((len(tables), 1)), at_most[:, :-1]], axis=1)
+    earlier, later = np.ones_like(chances), np.ones_like(chances)
+    np.cumprod(below[:-1], axis=0, out=earlier[1:])
+    later[:-1] = np.cumprod(at_most[:0:-1], axis=0)[::-1]
+    found: Floats = (chances * earlier * later).sum(axis=1)
+    return found

@@ -115,13 +115,13 @@ class Run:
     failure: SpecOracleError | None = None
     threads = 0
     """How many threads the foreign code has started."""
-    boxed: dict[Any, Any] = field(default_factory=dict)
+    boxed: dict[object, Any] = field(default_factory=dict)
     """Symbols that lie in tensors, by the number in the element; in low precision, by type and number."""
-    shown: dict[int, tuple[bool, Any]] = field(default_factory=dict)
+    shown: dict[int, tuple[bool, object]] = field(default_factory=dict)
     """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
     has_frozen = False
     """Whether numpy has a copy of one of these, so that writing to it is refused."""
-    races: dict[Any, Any] = field(default_factory=dict)
+    races: dict[object, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     draws = 0
     """How many numbers were drawn that are decided when they are first used."""

@@ -9,7 +9,7 @@ know how to compute with it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -35,17 +35,19 @@ class Symbol:
     shape, ndim, size = (), 0, 1
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """What it passes for."""
         return DOUBLE
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.generic]:
         """The number type that it passes for."""
         return np.dtype(self.__class__)
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls, func: object, types: object, args: object = (), kwargs: object = None
+    ) -> object:
         """Make torch accept symbols among its arguments; `torch_mode` has answered before this is asked."""
         return NotImplemented
 
@@ -58,16 +60,16 @@ class Symbol:
     def __index__(self) -> int:
         return int(self.settled("use as an index"))
 
-    def item(self) -> Any:
+    def item(self) -> Self:
         """Return itself, as numbers of numpy do; so do the copies: a draw that is used twice is one draw."""
         return self
 
     tolist = copy = __copy__ = item
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type, tuple[float]]:
         number = self.settled("pickle")
         return type(number), (number,)
 
@@ -82,7 +84,7 @@ class Symbol:
             current_run().cannot_trace(f".{name}", "an attribute that random numbers do not have here")
         raise AttributeError(name)
 
-    def settled(self, operation: str) -> int:
+    def settled(self, operation: str) -> float:
         """Return the number this is; raises `CannotTraceError` when that would be a continuum."""
         current_run().cannot_trace(operation, "it needs the value of a random number")
 
@@ -106,7 +108,7 @@ class Pending(Symbol):
         return self._value is not None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """What it passes for."""
         return int
 
@@ -136,6 +138,6 @@ class Untraceable(Symbol):
         current_run().cannot_trace(operation, f"it needs the value of {self._origin}")
 
 
-def any_symbol(values: Iterable[Any]) -> bool:
+def any_symbol(values: Iterable[object]) -> bool:
     """Whether a symbol is among values, of which there may be many: each type of these is asked once."""
     return any(issubclass(kind, Symbol) for kind in set(map(type, values)))

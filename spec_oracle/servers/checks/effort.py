@@ -16,7 +16,8 @@ SERVER_READING_SAMPLES: Final = 24
 # Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most.
 SERVER_ONE_TOKEN_COARSER: Final = 2.5
 SERVER_ONE_TOKEN_TV: Final = 0.5
-SERVER_SHAPES_COARSEST: Final = 0.7
+# A token that the completions under a combination of sampling fields are planned for, and must detect.
+SERVER_SHAPES_TV: Final = 0.4
 # Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
 SERVER_PAIRS: Final = 800
 SERVER_LOGPROBS_COARSEST: Final = 0.5  # Difference of log-probabilities that must be detected, nats.

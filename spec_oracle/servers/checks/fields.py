@@ -10,16 +10,16 @@ so: it is compared with a reference server by whole completions, or named.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from spec_oracle.audit.logprobs import Logs
-from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import RefusedError
+from spec_oracle.servers.contract import Json, RefusedError
 
-Fields: TypeAlias = Mapping[str, Any]
+Fields: TypeAlias = Mapping[str, Json]
 Axes: TypeAlias = Mapping[str, Sequence[tuple[str, Fields]]]
 """By name the values, the first as `joint` has it: in words, and the fields that are sent."""
 
@@ -69,7 +69,7 @@ class Combination:
         return replace(server, sampling=sampling, prompts=prompts)
 
 
-def long_prompt(prompt: Any) -> Any:
+def long_prompt(prompt: Prompt) -> Prompt:
     """Return a prompt, text or ids, repeated up to the length of a long one."""
     return prompt * max(1, -(-LONG // max(len(prompt), 1)))
 

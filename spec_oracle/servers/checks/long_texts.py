@@ -207,8 +207,9 @@ class JudgedCompletions:
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
             text = (*self.distributions.server.prompts[number], *prefix[1])
-            if (follows := law.index(proposed_by_n_gram(text))) >= 0:
-                proposed[place] = follows
+            follows = proposed_by_n_gram(text)
+            if follows is not None and law.index(follows) >= 0:
+                proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
         return Scored(masses, came, orders, doubt, relative=relative)

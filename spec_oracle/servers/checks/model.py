@@ -168,7 +168,7 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare samples of one token of servers whose completions differ: that is certain, its cause is not."""
     server, reference = subject.server, subject.reference
     assert reference is not None
-    rng, counts = context.stream("server/model/samples"), [Counter[Any](), Counter[Any]()]
+    rng, counts = context.stream("server/model/samples"), [Counter[Prefix](), Counter[Prefix]()]
     width, rate = server.client.limits.concurrency, effort.SERVER_BLAME_RATE
     fit = None
     try:

@@ -1,8 +1,14 @@
-"""Completions of a server without probabilities, against those of another that does not speculate."""
+"""Completions of a server against those of another, the reference, that does not speculate.
 
+The check `joint` compares them where a server shows no probabilities, `shapes` under fields of sampling of
+which one-token requests show nothing.
+"""
+
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,9 +21,11 @@ from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceErro
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
+from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, spellings
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.contract import OutOfTimeError, ServerError
-from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.statistics import Homogeneity, homogeneity, smallest_detectable_tv_by_homogeneity
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
 USUAL_BINS = 100
@@ -131,3 +139,97 @@ def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Co
     found = list(bins(sorted(total, key=repr), 0))
     counts = [[sum(tally[completion] for completion in group) for group, _ in found] for tally in tallies]
     return np.array(counts, dtype=np.int64), [own for _, own in found]
+
+
+@dataclass
+class Beside:
+    """Completions under one field that one-token requests show nothing of, beside those of the reference.
+
+    ``ways`` are its spellings; ``wrong`` says what is, ``why`` it was not tried.
+    """
+
+    subject: ServerSubject
+    context: Context
+    name: str
+    ways: Sequence[Fields]
+    number: int
+    wrong: str = ""
+    why: str = ""
+    fit: Homogeneity | None = None
+    least: None = None
+
+    @property
+    def combination(self) -> Combination:
+        """The field alone."""
+        return Combination({self.name: "on"}, {}, self.subject.plan.tokens)
+
+    @property
+    def draws(self) -> int:
+        """Completions that were judged."""
+        return self.fit.draws[0] if self.fit else 0
+
+    @property
+    def seen(self) -> str:
+        """The same in words."""
+        return f"{self.draws:,} completions beside as many of the reference"
+
+    def detects(self, rate: float) -> float:
+        """Return the total variation of completions that is detected."""
+        del rate
+        return self.fit.smallest_detectable_tv if self.fit else math.inf
+
+    def run(self, rate: float, seconds: float) -> None:
+        """Compare completions for so many seconds."""
+        server, reference = self.subject.server, self.subject.reference
+        assert reference is not None
+        end, count = time.monotonic() + seconds, completions_needed(effort.SERVER_SHAPES_TV, rate)
+        both = server, replace(reference, prompts=server.prompts)
+        fields = next((way for way in self.ways if all(_takes(one, way) for one in both)), None)
+        if fields is None:
+            self.why = "refused"
+            return
+        sides = [
+            Completions(
+                one,
+                self.subject.plan.tokens,
+                (self.context.seed, f"server/shapes/beside {self.number}, {n}"),
+                fields=fields,
+            )
+            for n, one in enumerate(both)
+        ]
+        try:
+            while len(sides[1].found) < count and (not sides[1].found or time.monotonic() < end):
+                for side in sides:
+                    side.sample(min(count - len(sides[1].found), 16 * server.client.limits.concurrency))
+        except OutOfTimeError:
+            if not sides[1].found:
+                raise
+        counts, _ = prefix_counts(sides[0].found, sides[1].found)
+        self.fit = homogeneity(*counts, alpha=rate)
+        if not self.fit.passed:
+            self.wrong = f"{self.seen} are distributed differently"
+
+
+def beside_reference(
+    subject: ServerSubject, context: Context, unknown: Mapping[str, str]
+) -> Iterator[Beside]:
+    """Yield the trials of fields of which one-token requests show nothing, if there is a reference.
+
+    None where the reference serves another model, or shows other tokens.
+    """
+    model, reference = context.results.get("model"), subject.reference
+    if reference is None or reference.by_letters != subject.server.by_letters:
+        return
+    if model is not None and model.status is Status.FAILED:
+        return
+    spelt = spellings(0)
+    for number, name in enumerate(one for one, why in unknown.items() if why.startswith(NO_EFFECT)):
+        yield Beside(subject, context, name, spelt[name], number)
+
+
+def _takes(server: Server, fields: Fields) -> bool:
+    try:
+        server.complete([Ask(server.prompts[0], 1, fields=fields)])
+    except RefusedError:
+        return False
+    return True

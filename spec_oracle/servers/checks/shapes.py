@@ -2,27 +2,49 @@
 
 One-token requests under the same fields show the distributions, so every token of a completion is judged as
 `long-texts` does. Combinations have all pairs of values of two fields (`spec_oracle.servers.checks.fields`).
+Where one-token requests show nothing of a field, whole completions are compared with those of a reference
+server (`spec_oracle.servers.checks.reference`).
 """
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import difference
+from spec_oracle.audit.long_tokens import is_decided, tokens_needed
 from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
-from spec_oracle.servers.checks.fields import Axes, covering, known_axes
-from spec_oracle.servers.checks.subject import ServerSubject
-from spec_oracle.servers.checks.trials import Beside, Trial, beside_reference
-from spec_oracle.servers.contract import Ask, RefusedError
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.fields import (
+    JSON,
+    SCHEMA_FIELDS,
+    Axes,
+    Combination,
+    Fields,
+    covering,
+    known_axes,
+    left_of_schema,
+)
+from spec_oracle.servers.checks.joint import token_by_token
+from spec_oracle.servers.checks.long_texts import JudgedCompletions
+from spec_oracle.servers.checks.reference import Beside, beside_reference
+from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
 from spec_oracle.statistics import split
 
-Tried: TypeAlias = Trial | Beside
+_COARSEST: Final = 0.7
+"""Total variation a token that must be detected."""
+
+_RARE: Final = 1e-9
+"""Least probability by which equal completions are weighed."""
 
 
 def shapes(subject: ServerSubject, context: Context) -> CheckResult:
@@ -59,6 +81,161 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     return unless_unconfirmed(replace(result, alpha=context.rate, coverage=coverage), context)
 
 
+@dataclass
+class _Left(Distributions):
+    """Distributions under a JSON schema, each asked for under a grammar of what is left of it.
+
+    A one-token request under the schema itself would begin its text anew.
+    """
+
+    pieces: dict[Token, str] = field(default_factory=dict, init=False)
+
+    def ask(self, prefix: Prefix, listed: int) -> Ask:
+        """Return the request for the token after a prefix."""
+        return replace(super().ask(prefix, listed), fields=self._left(prefix) or {})
+
+    def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
+        """Ask for those that are not known yet; where the text may be over, none is known."""
+        prefixes = list(prefixes)
+        self.logs.update((one, None) for one in prefixes if one not in self.logs and self._left(one) is None)
+        super().fetch(prefixes, together=together)
+
+    def _left(self, prefix: Prefix) -> Fields | None:
+        for token in prefix[1]:
+            if token not in self.pieces:
+                self.pieces[token] = self.server.text([token]) or ""
+        return left_of_schema("".join(self.pieces[token] for token in prefix[1]))
+
+
+@dataclass
+class Trial:
+    """Completions under one combination: ``wrong`` says what is, ``why`` it was not tried."""
+
+    subject: ServerSubject
+    context: Context
+    combination: Combination
+    number: int
+    wrong: str = ""
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        self.server = self.combination.of(self.subject.server)
+        self.laws = Distributions(self.server)
+        if JSON in self.combination.words.values():
+            others = {k: v for k, v in self.combination.fields.items() if k not in SCHEMA_FIELDS}
+            self.laws = _Left(replace(self.combination, fields=others).of(self.subject.server))
+        self.laws.reading = self.subject.distributions.reading
+        self.laws.along = (self.laws, None)  # scores of prompts know no penalties
+        self.judged = JudgedCompletions(
+            self.laws, None, self.context.stream("server/shapes/uniforms", self.number)
+        )
+        self.completions = Completions(
+            self.server,
+            self.combination.tokens,
+            (self.context.seed, f"server/shapes/{self.number}"),
+            self.combination.is_seeded,
+            {"n": self.combination.several} if self.combination.several > 1 else {},
+        )
+
+    @property
+    def draws(self) -> int:
+        """Tokens that were judged."""
+        return self.judged.evidence.tokens
+
+    @property
+    def seen(self) -> str:
+        """The same in words."""
+        return f"{self.draws:,} tokens"
+
+    @property
+    def least(self) -> float | None:
+        """A lower bound of the total variation a token."""
+        return self.judged.evidence.least_tv(common.SERVER_BOUND_RATE)
+
+    def detects(self, rate: float) -> float:
+        """Return the total variation a token that is detected."""
+        return self.judged.evidence.all_by_p.detects(rate)
+
+    def run(self, rate: float, seconds: float) -> None:
+        """Judge completions for so many seconds."""
+        needed = tokens_needed(effort.SERVER_SHAPES_TV, rate, 0.1)
+        end, evidence = time.monotonic() + seconds, self.judged.evidence
+        width = self.server.client.limits.concurrency
+        try:
+            self.laws.noise = max(self.subject.distributions.noise, self._noise())
+            if self.laws.noise > effort.SERVER_LOGPROBS_COARSEST:
+                self.why = f"equal requests differ by {self.laws.noise:.2g} nats"
+                return
+            while evidence.tokens < needed and not is_decided(self.judged, rate):
+                missing = (needed - evidence.tokens) // (self.combination.tokens * self.combination.several)
+                at_once = min(missing, 4 * width * (1 + len(self.completions.found) // width))
+                self.judged.add(self.completions.sample(max(at_once, width)))
+                if time.monotonic() > end or (
+                    self.judged.completions >= effort.SERVER_PILOT and not evidence.tokens
+                ):
+                    break
+        except RefusedError:
+            self.why = "refused"
+            return
+        except OutOfTimeError:
+            pass
+        if not (evidence.tokens or self.judged.ruled_out):
+            self.why = "no next-token distribution is known"
+        elif is_decided(self.judged, rate):
+            self._decide()
+        elif not (wrong := self._all_alike(rate)) and self._hidden() > _COARSEST:
+            self.why = f"equal requests differ by {self._hidden():.2g} in total variation a token"
+        else:
+            self.wrong = wrong
+
+    def _hidden(self) -> float:
+        """Return the total variation a token that differences between equal requests hide."""
+        test = self.judged.evidence.all_by_p
+        return 2 * test.doubt / max(test.tokens, 1)
+
+    def _decide(self) -> None:
+        """Say what is wrong, unless completions made by one-token requests contradict the rows too."""
+        again = JudgedCompletions(
+            self.laws, None, self.context.stream("server/shapes/one-token", self.number)
+        )
+        made: list[Prefix] = [(prompt, ()) for prompt, _ in self.completions.found]
+        with suppress(OutOfTimeError):
+            again.add(token_by_token(self.laws, made, self.completions.length))
+        if is_decided(again, effort.SERVER_BLAME_RATE):
+            self.why = "one-token samples contradict the reported probabilities, too"
+            return
+        contradict = f"{self.judged.evidence.tokens:,} tokens contradict their next-token distributions"
+        worst = self.judged.evidence.worst.name
+        self.wrong = self.judged.ruled_out or f"{contradict}, most in tokens {worst}"
+
+    def _noise(self) -> float:
+        """Return by how much the distributions after the prompts differ when asked for again, nats."""
+        again = type(self.laws)(self.laws.server)
+        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
+        self.laws.fetch(roots)
+        again.fetch(roots)
+        return max(difference(self.laws.logs[root] or {}, again.logs[root] or {}) for root in roots)
+
+    def _all_alike(self, rate: float) -> str:
+        """Say that the completions of each request for several are the same, "" if that may be chance."""
+        several, found = self.combination.several, self.completions.found
+        groups = [found[i : i + several] for i in range(0, len(found), several)]
+        if several == 1 or any(len(set(group)) > 1 for group in groups):
+            return ""
+        log_chance = 0.0
+        for number, tokens in (group[0] for group in groups):
+            for place, token in enumerate(tokens):
+                law = self.laws.after((number, tokens[:place]))
+                if law is not None and law.index(token) >= 0:
+                    log_chance += math.log(max(law.probabilities[law.index(token)], _RARE))
+        if log_chance > math.log(rate):
+            return ""
+        return f"the {several} completions of a request are the same in all {len(groups)} requests"
+
+
+Tried: TypeAlias = Trial | Beside
+
+
 def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:
     draws = sum(one.draws for one in done)
     if done[-1].wrong:
@@ -79,7 +256,7 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rat
         if tried
         else f"greedy completions are as expected; none of {planned} combinations of fields was judged"
     )
-    is_open = worst > effort.SERVER_SHAPES_COARSEST or len(done) < planned
+    is_open = worst > _COARSEST or len(done) < planned
     advice = "; raise --budget" if is_open else ""
     return (inconclusive if is_open else passed)(
         judged + named + advice, draws=draws, how=How.SAMPLED, scope=scope

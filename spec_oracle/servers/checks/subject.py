@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, DraftCounts
+from spec_oracle.servers.contract import Ask, DraftCounts, Json
 
 # Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
 SERVER_SHARES: Final = {
@@ -106,7 +106,7 @@ class Completions:
     length: int
     stream: tuple[int, str]
     seeded: bool = False
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Json] = field(default_factory=dict)
     found: list[Prefix] = field(default_factory=list, init=False)
     tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
@@ -180,7 +180,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
-    grammars: Sequence[Mapping[str, Any]] = ()
+    grammars: Sequence[Mapping[str, Json]] = ()
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""

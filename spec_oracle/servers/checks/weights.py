@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import load_language_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Rows: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Sequence[Logs | None]]
 """(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
@@ -41,7 +44,7 @@ def load_rows(spec: str) -> Rows:
         raise InvalidInputError(f"local weights: {type(error).__name__}: {error}") from error
 
 
-def of_weights(network: Any, listed: int = 200) -> Rows:
+def of_weights(network: "PreTrainedModel", listed: int = 200) -> Rows:
     """Return the distributions by a causal network of transformers: one pass a completion, the likeliest.
 
     Raises `InvalidInputError` for tokens that the network does not have.

@@ -8,12 +8,13 @@ and emits must fit them. Probabilities of the target come from requests for one 
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, TextIO
+from typing import TextIO
 
+from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, ServerError
+from spec_oracle.servers.contract import Ask, Json, ServerError
 
 LISTED = 1000
 """Tokens whose probabilities are asked for."""
@@ -63,25 +64,25 @@ def _completion(server: Server, ask: Ask) -> tuple[list[int], list[tuple[int, in
     return emitted, calls
 
 
-def _parts(text: str) -> Iterator[Any]:
+def _parts(text: str) -> Iterator[Json]:
     """Yield the objects of a stream of server-sent events."""
     for line in text.splitlines():
         if line.startswith("data: {"):
             yield json.loads(line.removeprefix("data: "))
 
 
-def _drafted(draft: Server, context: Sequence[Any], length: int) -> list[Any]:
+def _drafted(draft: Server, context: Sequence[int], length: int) -> list[int]:
     """Return the draft model's most likely tokens, each after those before it."""
-    tokens: list[Any] = []
+    tokens: list[int] = []
     for _ in range(length):
         (answer,) = draft.complete([Ask((*context, *tokens), 1, listed=1)])
         if not answer.logs:
             raise ServerError("the server of the draft model reports no probabilities")
-        tokens.append(max(answer.logs, key=answer.logs.__getitem__))
+        tokens.append(int(max(answer.logs, key=answer.logs.__getitem__)))
     return tokens
 
 
-def _require_fit(drafted: Sequence[Any], accepted: int, emitted: Sequence[Any]) -> None:
+def _require_fit(drafted: Sequence[int], accepted: int, emitted: Sequence[int]) -> None:
     """Raise unless the accepted drafts were emitted, and the next draft was not."""
     shown = drafted[: min(accepted, len(emitted))]
     is_refused = accepted < len(drafted) and len(emitted) > accepted
@@ -92,7 +93,7 @@ def _require_fit(drafted: Sequence[Any], accepted: int, emitted: Sequence[Any]) 
         )
 
 
-def _probability(logs: Any, token: Any) -> float:
+def _probability(logs: Mapping[Token, float], token: Token) -> float:
     """Return the probability of a token; 0 where those of all others add up to 1."""
     if token in logs:
         return math.exp(logs[token])

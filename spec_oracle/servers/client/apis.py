@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from spec_oracle.contracts.completion import Completion, Reported, Sampling
+from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.servers.client.client import Request
-from spec_oracle.servers.contract import Ask, DraftCounts, ServerError
+from spec_oracle.servers.contract import Ask, DraftCounts, Json, ServerError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LlamaCpp:
         prompts = [list(ask.prompt) for ask in asks]
         return Request(request.path, {**(request.body or {}), "prompt": prompts}, is_probe=True)
 
-    def completion(self, data: Any) -> Completion:
+    def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
         timings, finish = data.get("timings") or {}, data.get("stop_type", "")
         reported = [
@@ -68,12 +68,12 @@ class LlamaCpp:
         """Return the request for the token ids of a prompt."""
         return Request("/tokenize", {"content": text, "add_special": True})
 
-    def detokenize(self, tokens: Sequence[int]) -> Request:
+    def detokenize(self, tokens: Sequence[Token]) -> Request:
         """Return the request for the text of token ids; the answer has it as ``content``."""
         return Request("/detokenize", {"tokens": list(tokens)})
 
 
-def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
+def _asked(ask: Ask, sampling: Sampling) -> dict[str, object]:
     """Return the fields that both APIs have."""
     prompt = list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt
     temperature = sampling.temperature if ask.temperature is None else ask.temperature
@@ -82,7 +82,7 @@ def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
 
 
 _IDS = ("return_token_ids", "return_tokens_as_token_ids")
-NEUTRAL: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
+NEUTRAL: Mapping[str, object] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
 """Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
 
 
@@ -91,7 +91,7 @@ class OpenAI:
     """The completion API of OpenAI; ``extra`` fields are sent first."""
 
     model: str
-    extra: Mapping[str, Any] = field(default_factory=lambda: NEUTRAL)
+    extra: Mapping[str, object] = field(default_factory=lambda: NEUTRAL)
     name: str = "openai"
 
     def request(self, ask: Ask, sampling: Sampling) -> Request:
@@ -103,7 +103,7 @@ class OpenAI:
             body["logprobs"] = ask.listed
         return Request("/v1/completions", {**body, **sampling.fields, **ask.fields})
 
-    def completion(self, data: Any) -> Completion:
+    def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
         choice, usage = data["choices"][0], data.get("usage") or {}
         shown = choice.get("logprobs") or {}
@@ -139,7 +139,7 @@ class OpenAI:
         """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
         return Request("/tokenize", {"model": self.model, "prompt": text})
 
-    def detokenize(self, tokens: Sequence[int]) -> Request:
+    def detokenize(self, tokens: Sequence[Token]) -> Request:
         """Return the request for the text of token ids; vLLM's answer has it as ``prompt``."""
         return Request("/detokenize", {"model": self.model, "tokens": list(tokens)})
 
@@ -147,7 +147,7 @@ class OpenAI:
 Api: TypeAlias = LlamaCpp | OpenAI
 
 
-def read(api: Api, data: Any) -> Completion:
+def read(api: Api, data: Json) -> Completion:
     """Return what an answer says; raises `ServerError` for one that is not of this API."""
     try:
         return api.completion(data)
@@ -156,14 +156,14 @@ def read(api: Api, data: Any) -> Completion:
         raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
 
 
-def _log(entry: Mapping[str, Any]) -> float:
+def _log(entry: Mapping[str, Json]) -> float:
     """Return the log-probability that llama.cpp reports as one, or as a probability."""
     if "logprob" in entry:
         return float(entry["logprob"])
     return math.log(entry["prob"]) if entry["prob"] else -math.inf
 
 
-def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
+def _drafts(timings: Json, details: Json) -> tuple[int | None, int | None]:
     """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage, None without."""
     if timings:
         return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
@@ -171,7 +171,7 @@ def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
     return None if None in (accepted, refused) else accepted + refused, accepted
 
 
-def _ids(shown: Mapping[str, Any]) -> list[int]:
+def _ids(shown: Mapping[str, Json]) -> list[int]:
     """Return the token ids beside log-probabilities; none where other text stands there."""
     listed = shown.get("tokens") or ()
     shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Self
+from typing import Self
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.connection import (
@@ -27,7 +27,7 @@ from spec_oracle.servers.client.connection import (
     Connections,
     checked_url,
 )
-from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
+from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
 
 LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
@@ -60,7 +60,7 @@ class Request:
     """
 
     path: str
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, object] | None = None
     is_probe: bool = False
 
 
@@ -71,7 +71,7 @@ class Reply:
     ``is_doubtful`` if an attempt before may have failed for what it had to say.
     """
 
-    data: Any
+    data: Json
     is_doubtful: bool = False
 
 
@@ -218,7 +218,7 @@ class Client:
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
-    def _attempt(self, request: Request, name: str) -> Any:
+    def _attempt(self, request: Request, name: str) -> Json:
         timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}

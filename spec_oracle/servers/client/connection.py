@@ -11,11 +11,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.version import tool_version
+
+if TYPE_CHECKING:
+    import httpx
 
 LARGEST_ANSWER = 2**24
 """Bytes; no answer of a few tokens is longer."""
@@ -104,7 +108,7 @@ class Connections:
         self.http.close()
 
 
-def _body(response: Any, until: float) -> str:
+def _body(response: "httpx.Response", until: float) -> str:
     """Return the body; raises `TimeoutError` when the time is over."""
     parts, size = [], 0
     for part in response.iter_bytes():
@@ -133,7 +137,7 @@ def checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _httpx() -> Any:
+def _httpx() -> ModuleType:
     try:
         return import_module("httpx")
     except ModuleNotFoundError:

@@ -8,12 +8,12 @@ it answers one-token requests, is for probing to say.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from spec_oracle.contracts.completion import Sampling, Token
 from spec_oracle.servers.client.apis import OpenAI, as_id
 from spec_oracle.servers.client.client import Request
-from spec_oracle.servers.contract import Ask, ServerError
+from spec_oracle.servers.contract import Ask, Json, ServerError
 
 Listed: TypeAlias = dict[Token, float] | None
 """Log-probabilities listed at one token, None where there are none."""
@@ -31,8 +31,8 @@ class Scoring:
     """
 
     name: str
-    body: Callable[[Text, Sampling, int], Mapping[str, Any]]
-    rows: Callable[[Any, Text], Iterable[dict[Token, float] | None]]
+    body: Callable[[Text, Sampling, int], Mapping[str, object]]
+    rows: Callable[[Json, Text], Iterable[dict[Token, float] | None]]
     path: str = ""
 
     def request(self, api: OpenAI, text: Text, sampling: Sampling, listed: int, *, is_probe: bool) -> Request:
@@ -42,7 +42,7 @@ class Scoring:
             return Request(self.path, body, is_probe)
         return Request(plain.path, {**(plain.body or {}), **body}, is_probe)
 
-    def read(self, data: Any, text: Text, listed: int) -> list[Listed]:
+    def read(self, data: Json, text: Text, listed: int) -> list[Listed]:
         """Return what is listed at each token; raises `ServerError` for an answer without scores.
 
         The token of the text is listed beside the most probable ones even if it is none of them. It is left
@@ -61,13 +61,13 @@ class Scoring:
         return [*[None] * (len(text) - len(found)), *found]
 
 
-def _of_prompt(data: Any, text: Text) -> Iterable[dict[Token, float] | None]:
+def _of_prompt(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
     choice, _ = data["choices"][0], text
     for row in choice.get("prompt_logprobs") or data["prompt_logprobs"]:
         yield row and {int(token): float(entry["logprob"]) for token, entry in row.items()}
 
 
-def _of_echo(data: Any, text: Text) -> Iterable[dict[Token, float] | None]:
+def _of_echo(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
     shown = data["choices"][0]["logprobs"]
     tokens, tops = shown["tokens"][: len(text)], shown["top_logprobs"][: len(text)]
     if tuple(map(as_id, tokens)) != text:
@@ -76,13 +76,13 @@ def _of_echo(data: Any, text: Text) -> Iterable[dict[Token, float] | None]:
         yield row and {as_id(token): float(log) for token, log in row.items()}
 
 
-def _of_input(data: Any, text: Text) -> Iterable[dict[Token, float] | None]:
+def _of_input(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
     del text
     for row in data["meta_info"]["input_top_logprobs"]:
         yield row and {token: float(log) for log, token, *_ in row}
 
 
-def _native(text: Text, sampling: Sampling, listed: int) -> Mapping[str, Any]:
+def _native(text: Text, sampling: Sampling, listed: int) -> Mapping[str, object]:
     filters = {"temperature": sampling.temperature, "top_k": sampling.top_k or -1, "top_p": sampling.top_p}
     asked = {"return_logprob": True, "logprob_start_len": 0, "top_logprobs_num": listed}
     return {"input_ids": list(text), "sampling_params": {**filters, "max_new_tokens": 1}, **asked}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
@@ -107,7 +107,7 @@ class Server:
             self.ends.add(found.tokens[-1])
         return found
 
-    def text(self, tokens: Sequence[Any]) -> str | None:
+    def text(self, tokens: Sequence[Token]) -> str | None:
         """Return the text of token ids; None where the server does not say."""
         try:
             data = self.client.ask([self.api.detokenize(tokens)])[0].data
@@ -215,7 +215,7 @@ def _read_prompt(text: str) -> Prompt:
 
 def _negotiated(server: Server) -> Server:
     """Return the server with the fields and the number of log-probabilities that it agrees to."""
-    extras: list[Mapping[str, Any]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
+    extras: list[Mapping[str, object]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
     refusal = ServerError("nothing was asked")
     for listed in (*LISTINGS, 0):
         for extra in extras:

@@ -6,13 +6,18 @@ every random number can be followed. Rows are those of `generate` for one token,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from unittest import mock
 
 from spec_oracle.third_party.engines.hugging_face_drafters import GENERATORS, TARGETS, tokenizer_of
 from spec_oracle.third_party.engines.hugging_face_models import VOCAB, small_model
 
-Tensor: TypeAlias = Any
+if TYPE_CHECKING:
+    import torch
+    from transformers.generation import CandidateGenerator
+    from transformers.generation.utils import GenerateOutput
+
+Tensor: TypeAlias = "torch.Tensor"
 
 PROMPT = (0, 1)
 LAYERS = 2
@@ -27,7 +32,7 @@ class DecodingOption:
     ``from_prompt``, that rows depend on where the prompt ended.
     """
 
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
     stop_tokens: tuple[int, ...] = ()
     stop_sequences: tuple[tuple[int, ...], ...] = ()
     padding: int = 0
@@ -37,20 +42,20 @@ class DecodingOption:
     from_prompt: bool = False
 
 
-def _sequence_stops() -> dict[str, Any]:
+def _sequence_stops() -> dict[str, object]:
     """Return arguments that end a text after the tokens 2, 1."""
     import torch
     from transformers import StoppingCriteria, StoppingCriteriaList
 
     class EndsWith(StoppingCriteria):  # type: ignore[misc]
-        def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        def __call__(self, input_ids: Tensor, scores: Tensor, **_: object) -> Tensor:
             del scores
             return torch.stack([(row[-2:] == torch.tensor([2, 1])).all() for row in input_ids])
 
     return {"stopping_criteria": StoppingCriteriaList([EndsWith()])}
 
 
-def _string_stops() -> dict[str, Any]:
+def _string_stops() -> dict[str, object]:
     """Return arguments that end a text after the tokens 2, 1, which are the string "cb"."""
     return {"stop_strings": ["cb"], "tokenizer": tokenizer_of("abcdef")}
 
@@ -199,7 +204,7 @@ class TransformersEngine:
         """Decode without a drafter."""
         return self._text(prompt, max_new_tokens, seed)
 
-    def _text(self, prompt: Sequence[int], count: int, seed: int | None, **arguments: Any) -> list[int]:
+    def _text(self, prompt: Sequence[int], count: int, seed: int | None, **arguments: object) -> list[int]:
         import torch
 
         if seed is not None:
@@ -207,7 +212,7 @@ class TransformersEngine:
         text: list[int] = self._run(prompt, count, **arguments)[0].tolist()
         return text[self.option.padding + len(prompt) :]
 
-    def _run(self, context: Sequence[int], count: int, **arguments: Any) -> Any:
+    def _run(self, context: Sequence[int], count: int, **arguments: object) -> "GenerateOutput":
         import torch
 
         ids = torch.tensor([[0] * self.option.padding + [*context]])
@@ -219,16 +224,16 @@ class TransformersEngine:
         return self.model.generate(ids, attention_mask=mask, **given)
 
     def _watched(
-        self, make: Callable[..., Any], prompt: int, on_call: Callable[[list[int]], None]
-    ) -> Callable[..., Any]:
+        self, make: Callable[..., "CandidateGenerator"], prompt: int, on_call: Callable[[list[int]], None]
+    ) -> Callable[..., "CandidateGenerator"]:
         """Return what makes a generator of candidates whose drafts are counted, and calls shown."""
         before = self.option.padding + prompt
 
-        def made(*arguments: Any, **keywords: Any) -> Any:
+        def made(*arguments: object, **keywords: object) -> "CandidateGenerator":
             generator = make(*arguments, **keywords)
             update = generator.update_candidate_strategy
 
-            def counted(ids: Tensor, scores: Tensor, matches: Any) -> None:
+            def counted(ids: Tensor, scores: Tensor, matches: int) -> None:
                 nonlocal before
                 self.drafted += scores.shape[1] - 1
                 self.accepted += int(matches)

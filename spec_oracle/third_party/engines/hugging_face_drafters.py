@@ -6,21 +6,26 @@ Block proposers, which draft several tokens in one pass, come with checkpoints; 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
 
 from spec_oracle.third_party.engines.hugging_face_models import (
     HIDDEN,
     SIZES,
     VOCAB,
+    Module,
     gemma_config,
     randomised,
     small_model,
 )
 
-Module: TypeAlias = Any
-Tensor: TypeAlias = Any
-Arguments: TypeAlias = dict[str, Any]
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerFast
+    from transformers.modeling_outputs import BaseModelOutput
+
+Tensor: TypeAlias = "torch.Tensor"
+Arguments: TypeAlias = dict[str, object]
 Drafter: TypeAlias = Callable[[], AbstractContextManager[Arguments]]
 """A context in which `generate` drafts, if it is handed the arguments that it yields."""
 
@@ -30,12 +35,12 @@ LONGER = 3
 """Drafts of the generators that draft more."""
 
 
-def _assistant(model: Module, architecture: str, of: str = "", **settings: Any) -> Drafter:
+def _assistant(model: Module, architecture: str, of: str = "", **settings: object) -> Drafter:
     draft = small_model(2, 1, model.config.vocab_size, of or architecture)
     return _always({"assistant_model": _configured(draft, **settings)})
 
 
-def _configured(draft: Module, **settings: Any) -> Module:
+def _configured(draft: Module, **settings: object) -> Module:
     fixed = {"num_assistant_tokens": DRAFT_LENGTH, "assistant_confidence_threshold": 0.0}
     for name, value in {**fixed, "num_assistant_tokens_schedule": "constant", **settings}.items():
         setattr(draft.generation_config, name, value)
@@ -53,7 +58,7 @@ def _other_tokenizer(_: Module, architecture: str, *, listed: str) -> Drafter:
     return _always({"assistant_model": draft, **tokenizers})
 
 
-def tokenizer_of(letters: str, listed: str = "") -> Any:
+def tokenizer_of(letters: str, listed: str = "") -> "PreTrainedTokenizerFast":
     """Return a tokenizer whose tokens are these letters, in their order; ``listed`` is how it lists them."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -71,7 +76,7 @@ def tokenizer_of(letters: str, listed: str = "") -> Any:
     return Listing(tokenizer_object=made)
 
 
-def _with_arguments(_: Module, __: str, **arguments: Any) -> Drafter:
+def _with_arguments(_: Module, __: str, **arguments: object) -> Drafter:
     return _always(arguments)
 
 
@@ -117,7 +122,9 @@ def _diffusion(_: Module, __: str) -> Drafter:
             self.config.block_size, self.config.mask_token_id = DRAFT_LENGTH + 1, 0
             self.seen, self.own = torch.nn.Linear(2 * HIDDEN, HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
 
-        def forward(self, noise_embeds: Tensor, context_hidden_states: Tensor, **rest: Any) -> Any:
+        def forward(
+            self, noise_embeds: Tensor, context_hidden_states: Tensor, **rest: Any
+        ) -> "BaseModelOutput":
             cache = rest["cache" if "cache" in rest else "past_key_values"]  # from 5.24 on, and before
             states = torch.cat([self.seen(context_hidden_states), noise_embeds], dim=1)[:, None]
             keys, _ = cache.update(states, states, 0)

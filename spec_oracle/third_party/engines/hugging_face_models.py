@@ -2,19 +2,25 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-Module: TypeAlias = Any
+if TYPE_CHECKING:
+    import torch
+    from transformers import Gemma4TextConfig
+
+Module: TypeAlias = "torch.nn.Module"
+Settings: TypeAlias = dict[str, Any]
+"""Arguments of a configuration, whose class checks them."""
 
 VOCAB = 3
 HIDDEN = 8
-SIZES: dict[str, Any] = {"hidden_size": HIDDEN, "intermediate_size": 8, "max_position_embeddings": 128}
+SIZES: Settings = {"hidden_size": HIDDEN, "intermediate_size": 8, "max_position_embeddings": 128}
 SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attn_implementation": "sdpa"}
-_ENDS: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-_HYBRID: dict[str, Any] = {"num_hidden_layers": 2, "head_dim": 4, "experts_implementation": "eager"}
-_GATED: dict[str, Any] = {"linear_num_value_heads": 2, "linear_num_key_heads": 1, "linear_conv_kernel_dim": 3}
+_ENDS: Settings = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+_HYBRID: Settings = {"num_hidden_layers": 2, "head_dim": 4, "experts_implementation": "eager"}
+_GATED: Settings = {"linear_num_value_heads": 2, "linear_num_key_heads": 1, "linear_conv_kernel_dim": 3}
 _GATED |= {"linear_key_head_dim": 4, "linear_value_head_dim": 4}
-_MAMBA: dict[str, Any] = {"num_hidden_layers": 2, "num_heads": 2, "head_dim": 8, "expand": 2, "state_size": 4}
+_MAMBA: Settings = {"num_hidden_layers": 2, "num_heads": 2, "head_dim": 8, "expand": 2, "state_size": 4}
 _MAMBA |= {"n_groups": 1, "conv_kernel": 3, "chunk_size": 4, "hidden_size": HIDDEN}
 
 
@@ -34,7 +40,7 @@ def randomised(module: Module, seed: int) -> Module:
     return module
 
 
-def _made(layers: int, vocab_size: int, *, name: str, config: str = "", **settings: Any) -> Module:
+def _made(layers: int, vocab_size: int, *, name: str, config: str = "", **settings: object) -> Module:
     """Return a model by its name in transformers; `ImportError` where the version has no such one."""
     import transformers
 
@@ -54,7 +60,7 @@ def _gemma(layers: int, vocab_size: int) -> Module:
     return Gemma4ForCausalLM(gemma_config(layers, vocab_size))
 
 
-def gemma_config(layers: int, vocab_size: int, **more: Any) -> Any:
+def gemma_config(layers: int, vocab_size: int, **more: object) -> "Gemma4TextConfig":
     """Return the configuration of a Gemma 4 whose last layer has full attention."""
     from transformers import Gemma4TextConfig
 
@@ -64,7 +70,7 @@ def gemma_config(layers: int, vocab_size: int, **more: Any) -> Any:
     return Gemma4TextConfig(**sizes, head_dim=HIDDEN, global_head_dim=HIDDEN, layer_types=kinds, **more)
 
 
-def _layers(first: str) -> dict[str, Any]:
+def _layers(first: str) -> Settings:
     return {**_HYBRID, "layer_types": [first, "full_attention"]}
 
 

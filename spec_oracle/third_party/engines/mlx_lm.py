@@ -7,17 +7,23 @@ MLX draws in C++, where nothing can be followed; but mlx-lm lets its user bring 
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Logits: TypeAlias = Any
+if TYPE_CHECKING:
+    import mlx.core as mx
+    from mlx.nn import Module
+
+Logits: TypeAlias = "mx.array"
+Tokens: TypeAlias = "mx.array"
+Processor: TypeAlias = Callable[[Tokens, Logits], Logits]
 
 VOCAB = 3
 
 
-def small_model(seed: int) -> Any:
+def small_model(seed: int) -> "Module":
     """Return a Llama of two layers with random weights in float32: always the same."""
     from mlx_lm.models.llama import Model, ModelArgs
 
@@ -26,14 +32,14 @@ def small_model(seed: int) -> Any:
     return randomised(Model(ModelArgs(model_type="llama", rms_norm_eps=1e-6, **sizes, **heads)), seed)
 
 
-def randomised(made: Any, seed: int, scale: float = 0.45) -> Any:
+def randomised(made: "Module", seed: int, scale: float = 0.45) -> "Module":
     """Return a module with normal weights in float32 in place of its own: always the same."""
     import mlx.core as mx
     from mlx.utils import tree_map
 
     rng = np.random.default_rng(seed)
 
-    def random_like(p: Any) -> Any:
+    def random_like(p: "mx.array") -> "mx.array":
         is_weight = mx.issubdtype(p.dtype, mx.floating)
         return mx.array(scale * rng.standard_normal(p.shape), mx.float32) if is_weight else p
 
@@ -51,14 +57,14 @@ class MlxLmEngine:
         self,
         draft_length: int,
         keep: Callable[[Logits], Logits],
-        processors: Sequence[Any] = (),
+        processors: Sequence[Processor] = (),
         prompts: Sequence[tuple[int, ...]] = ((1,), (0, 1)),
     ) -> None:
         self.model, self.draft, self.draft_length = small_model(1), small_model(2), draft_length
         self.keep, self.processors, self.prompts = keep, [*processors], prompts
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "MlxLmEngine":
+    def __deepcopy__(self, memo: object) -> "MlxLmEngine":
         """Share the models: every text begins with caches of its own."""
         return copy.copy(self)
 
@@ -85,7 +91,7 @@ class MlxLmEngine:
 
         seen: list[Logits] = []
 
-        def look(logprobs: Logits) -> Any:
+        def look(logprobs: Logits) -> Tokens:
             seen.append(logprobs)
             return mx.array([(*tokens, 0)[len(seen) - 1]], mx.uint32)  # mlx-lm samples one token ahead
 
@@ -118,12 +124,12 @@ class MlxLmEngine:
                 yield emitted
                 emitted = []
 
-    def _told(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Any, Any, bool]]:
+    def _told(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
         """Yield tokens, their log-probabilities [V], and whether they were drafts."""
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
 
-        told: Iterator[tuple[Any, Any, bool]] = speculative_generate_step(
+        told: Iterator[tuple[Tokens, Logits, bool]] = speculative_generate_step(
             mx.array(prompt),
             self.model,
             self.draft,
@@ -142,7 +148,7 @@ class MlxLmEngine:
             random.seed(seed)
         return self._plain(prompt, max_new_tokens, self._draw)
 
-    def _plain(self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Any]) -> list[int]:
+    def _plain(self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Tokens]) -> list[int]:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
@@ -154,7 +160,7 @@ class MlxLmEngine:
         weights = np.exp(np.array(self.keep(logprobs), dtype=np.float64))
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
-    def _draw(self, logprobs: Logits) -> Any:
+    def _draw(self, logprobs: Logits) -> Tokens:
         import mlx.core as mx
 
         tokens = [random.choices(range(VOCAB), row)[0] for row in self._laws(logprobs).tolist()]  # noqa: S311

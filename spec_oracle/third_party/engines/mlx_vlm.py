@@ -7,28 +7,32 @@ the distribution of the rest can be enumerated.
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.third_party.engines.mlx_lm import VOCAB, Logits, randomised
+from spec_oracle.third_party.engines.mlx_lm import VOCAB, Logits, Processor, Tokens, randomised
+
+if TYPE_CHECKING:
+    from mlx.nn import Module
+    from mlx_vlm.models.gemma4.config import TextConfig
 
 LAYERS, HIDDEN = 3, 8
 _HEADS = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4}
 _SIZES = {"hidden_size": HIDDEN, "intermediate_size": 8, "vocab_size": VOCAB, **_HEADS}
 
 
-def _text(layers: int, **more: Any) -> Any:
+def _text(layers: int) -> "TextConfig":
     """Return the configuration of a small Gemma 4 without images."""
     from mlx_vlm.models.gemma4.config import TextConfig
 
     own = {"global_head_dim": 4, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 0}
     types = {"num_hidden_layers": layers, "layer_types": ["full_attention"] * layers}
-    return TextConfig(**_SIZES, **own, **types, use_double_wide_mlp=False, **more)
+    return TextConfig(**_SIZES, **own, **types, use_double_wide_mlp=False)
 
 
-def _target() -> Any:
+def _target() -> "Module":
     from mlx_vlm.models.gemma4 import Model, ModelConfig
     from mlx_vlm.models.gemma4.config import VisionConfig
 
@@ -37,7 +41,7 @@ def _target() -> Any:
     return randomised(Model(ModelConfig(_text(LAYERS), vision, vocab_size=VOCAB)), 1, 1.0)
 
 
-def _dflash(**_: int) -> Any:
+def _dflash(**_: int) -> "Module":
     from mlx_vlm.speculative.drafters.qwen3_dflash.config import DFlashConfig
     from mlx_vlm.speculative.drafters.qwen3_dflash.dflash import DFlashDraftModel
 
@@ -45,7 +49,7 @@ def _dflash(**_: int) -> Any:
     return DFlashDraftModel(DFlashConfig(**_SIZES, **layers, mask_token_id=0))
 
 
-def _eagle3(draft_vocab: int = VOCAB) -> Any:
+def _eagle3(draft_vocab: int = VOCAB) -> "Module":
     from mlx_vlm.speculative.drafters.eagle3.config import Eagle3Config
     from mlx_vlm.speculative.drafters.eagle3.eagle3 import Eagle3DraftModel
 
@@ -61,14 +65,14 @@ def _eagle3(draft_vocab: int = VOCAB) -> Any:
     )
 
 
-def _mtp(**_: int) -> Any:
+def _mtp(**_: int) -> "Module":
     from mlx_vlm.speculative.drafters.gemma4_assistant.config import Gemma4AssistantConfig
     from mlx_vlm.speculative.drafters.gemma4_assistant.gemma4_assistant import Gemma4AssistantDraftModel
 
     return Gemma4AssistantDraftModel(Gemma4AssistantConfig(backbone_hidden_size=HIDDEN, text_config=_text(1)))
 
 
-_DRAFTERS: dict[str, Callable[..., Any]] = {"dflash": _dflash, "eagle3": _eagle3, "mtp": _mtp}
+_DRAFTERS: dict[str, Callable[..., "Module"]] = {"dflash": _dflash, "eagle3": _eagle3, "mtp": _mtp}
 
 
 class MlxVlmEngine:
@@ -78,14 +82,14 @@ class MlxVlmEngine:
     prompts = ((1,), (0, 1))
 
     def __init__(
-        self, kind: str, draft_length: int = 1, processors: Sequence[Any] = (), **drafter: int
+        self, kind: str, draft_length: int = 1, processors: Sequence[Processor] = (), **drafter: int
     ) -> None:
         self.model, self.draft = _target(), randomised(_DRAFTERS[kind](**drafter), 2, 1.0)
         self.how = {"draft_model": self.draft, "draft_kind": kind, "draft_block_size": draft_length + 1}
         self.processors = [*processors]
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "MlxVlmEngine":
+    def __deepcopy__(self, memo: object) -> "MlxVlmEngine":
         """Share the models: the drafter is reset, and caches are new, for every text."""
         return copy.copy(self)
 
@@ -100,7 +104,7 @@ class MlxVlmEngine:
 
         seen: list[NDArray[np.float64]] = []
 
-        def look(logprobs: Logits) -> Any:
+        def look(logprobs: Logits) -> Tokens:
             seen.append(_law(logprobs)[0])
             return mx.array([(*completion, 0)[len(seen) - 1]], mx.uint32)  # mlx-vlm samples one token ahead
 
@@ -137,7 +141,7 @@ class MlxVlmEngine:
         return [*self._tokens(prompt, max_new_tokens, draw)]
 
     def _tokens(
-        self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Any], **how: Any
+        self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Tokens], **how: object
     ) -> Iterator[int]:
         import mlx.core as mx
         from mlx_vlm.generate import generate_step
@@ -153,7 +157,7 @@ def _law(logits: Logits) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def draw(logits: Logits) -> Any:
+def draw(logits: Logits) -> Tokens:
     """Sample a token with `random` from each of these logits or log-probabilities [..., V]."""
     import mlx.core as mx
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from spec_oracle.third_party.engines.openvino import (
     logits_after,
     small_weights,
 )
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, ValueInfoProto
+    from onnxruntime_genai import Generator, Model
 
 STOP: Final = 2
 _NEVER: Final = VOCAB
@@ -43,11 +47,11 @@ _NAMES: Final = {
 }
 
 
-def _network(weights: Weights) -> Any:
+def _network(weights: Weights) -> "ModelProto":
     """Return the model as a graph with its cache as inputs and outputs, as exporters write one."""
     from onnx import TensorProto, helper, numpy_helper
 
-    nodes: list[Any] = []
+    nodes: list[NodeProto] = []
     constants = {
         **weights,
         "one": np.array([1]),
@@ -62,7 +66,7 @@ def _network(weights: Weights) -> Any:
         "further": np.array([0, 0, 0, 0, 0, 1]),
     }
 
-    def node(kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
+    def node(kind: str, *inputs: str, to: str = "", **attributes: object) -> str:
         name = to or f"{kind}{len(nodes)}"
         nodes.append(helper.make_node(kind, [*inputs], [name], **attributes))
         return name
@@ -83,7 +87,7 @@ def _network(weights: Weights) -> Any:
     states = node("Add", seen, node("Squeeze", node("MatMul", shares, values), "heads"))
     node("Pad", node("MatMul", states, "head"), "further", "never", to="logits")
 
-    def given(name: str, kind: int, *shape: Any) -> Any:
+    def given(name: str, kind: int, *shape: int | str) -> "ValueInfoProto":
         return helper.make_tensor_value_info(name, kind, shape)
 
     ids = [given(name, TensorProto.INT64, "batch", "length") for name in ("input_ids", "position_ids")]
@@ -103,7 +107,7 @@ def _network(weights: Weights) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
-def _model(draft_seed: int | None = None, *, stop: bool = False, **speculative: int) -> Any:
+def _model(draft_seed: int | None = None, *, stop: bool = False, **speculative: float) -> "Model":
     """Return the target, with a draft model or without."""
     import onnx
     import onnxruntime_genai as genai
@@ -137,7 +141,7 @@ class OnnxRuntimeEngine:
     vocab_size = VOCAB
 
     def __init__(
-        self, prompt: Sequence[int], draft_seed: int | None = None, *, stop: bool = False, **settings: Any
+        self, prompt: Sequence[int], draft_seed: int | None = None, *, stop: bool = False, **settings: float
     ) -> None:
         """``settings`` are search options, but for those that speculation has."""
         drafting = {
@@ -170,7 +174,9 @@ class OnnxRuntimeEngine:
         """Decode without a drafter."""
         return self._run(self.plain, prompt, max_new_tokens, seed)[0]
 
-    def _run(self, model: Any, prompt: Sequence[int], count: int, seed: int | None) -> tuple[list[int], Any]:
+    def _run(
+        self, model: "Model", prompt: Sequence[int], count: int, seed: int | None
+    ) -> tuple[list[int], "Generator"]:
         import onnxruntime_genai as genai
 
         parameters = genai.GeneratorParams(model)

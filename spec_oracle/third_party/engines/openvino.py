@@ -7,17 +7,20 @@ generator of each request: its texts are drawn, not enumerated.
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from openvino import Model, Node
+    from openvino_genai import DecodedResults, LLMPipeline
+
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
-Node: TypeAlias = Any
 
 VOCAB = 3
 TARGET, DRAFT = 1, 2
@@ -57,20 +60,20 @@ def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64
     return logits.astype(np.float64)
 
 
-def _network(weights: Weights) -> Any:
+def _network(weights: Weights) -> "Model":
     """Return the model with a cache as its state, in the form in which exporters write one."""
     import openvino as ov
     from openvino import opset13 as op
 
-    def given(name: str, rank: int, kind: type = np.int64) -> Node:
+    def given(name: str, rank: int, kind: type = np.int64) -> "Node":
         return _named(op.parameter([-1] * rank, kind, name=name), name)
 
-    def heads(name: str) -> Node:
+    def heads(name: str) -> "Node":
         flat = op.matmul(seen, op.constant(weights[name]), transpose_a=False, transpose_b=False)
         split = op.reshape(flat, op.constant([0, 0, 1, WIDTH]), special_zero=True)
         return op.transpose(split, op.constant([0, 2, 1, 3]))
 
-    def looked_up(name: str, ids: Node) -> Node:
+    def looked_up(name: str, ids: "Node") -> "Node":
         return op.gather(op.constant(weights[name]), ids, op.constant(0))
 
     ids, mask, places = (given(name, 2) for name in ("input_ids", "attention_mask", "position_ids"))
@@ -94,12 +97,12 @@ def _network(weights: Weights) -> Any:
     return ov.Model([op.result(_named(logits, "logits"))], sinks, [ids, mask, places, beam], "small")
 
 
-def _named(node: Node, name: str) -> Node:
+def _named(node: "Node", name: str) -> "Node":
     node.output(0).get_tensor().set_names({name})
     return node
 
 
-def _tokenizer() -> Any:
+def _tokenizer() -> "Model":
     """Return a tokenizer that reads every text as token 0: drafter and target must have the same one."""
     import openvino as ov
     from openvino import opset13 as op
@@ -111,7 +114,7 @@ def _tokenizer() -> Any:
     return ov.Model(outputs, [text], "tokenizer")
 
 
-def _pipeline(seed: int, draft_seed: int | None = None, **options: Any) -> Any:
+def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "LLMPipeline":
     """Return a pipeline of a model, with a drafter or without."""
     import openvino as ov
     import openvino_genai
@@ -140,7 +143,11 @@ class OpenVinoEngine:
     vocab_size = VOCAB
 
     def __init__(
-        self, prompt: Sequence[int], drafting: dict[str, Any], temperature: float = 1.0, **settings: Any
+        self,
+        prompt: Sequence[int],
+        drafting: Mapping[str, int | bool],
+        temperature: float = 1.0,
+        **settings: float,
     ) -> None:
         self.prompts, self.temperature, self.settings = (prompt,), temperature, settings
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
@@ -166,13 +173,13 @@ class OpenVinoEngine:
         return list(self._run(self.plain, prompt, max_new_tokens, seed).tokens[0])
 
     def _run(
-        self, pipeline: Any, prompt: Sequence[int], count: int, seed: int | None, **settings: Any
-    ) -> Any:
+        self, pipeline: "LLMPipeline", prompt: Sequence[int], count: int, seed: int | None, **settings: float
+    ) -> "DecodedResults":
         import openvino as ov
         import openvino_genai
 
         config = openvino_genai.GenerationConfig()
-        fixed: dict[str, Any] = {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
+        fixed: dict[str, object] = {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
         fixed |= {"do_sample": True, "top_k": 0, "temperature": self.temperature, "max_new_tokens": count}
         fixed |= {"rng_seed": random.getrandbits(31) if seed is None else seed}
         for name, value in {**fixed, **settings}.items():

@@ -13,12 +13,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spec_oracle.contracts.engine import EnoughError
 from spec_oracle.third_party.engines import vllm_operators as operators
 
-Tensor: TypeAlias = Any
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaForCausalLM
+    from vllm import LLM, SamplingParams
+    from vllm.outputs import CompletionOutput
+
+Tensor: TypeAlias = "torch.Tensor"
 
 LETTERS = "abc"
 VOCAB = len(LETTERS)
@@ -29,7 +35,7 @@ NOISE = 0.1
 _SIZES = {"hidden_size": 32, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 32}
 _LENGTHS = {"num_hidden_layers": 1, "max_position_embeddings": 128, "vocab_size": VOCAB}
 
-DRAFTERS: Mapping[str, Mapping[str, Any]] = {
+DRAFTERS: Mapping[str, Mapping[str, object]] = {
     "n-gram": {"method": "ngram", "prompt_lookup_max": 2, "prompt_lookup_min": 1},
     "draft model, greedy": {"method": "draft_model", "draft_sample_method": "greedy"},
     "draft model, sampled": {"method": "draft_model", "draft_sample_method": "probabilistic"},
@@ -96,11 +102,11 @@ class VllmEngine:
         self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "VllmEngine":
+    def __deepcopy__(self, memo: object) -> "VllmEngine":
         """Share what was started: requests of one engine are meant to be independent."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> Any:
+    def next_token_probs(self, context: Sequence[int]) -> Tensor:
         """Return the distribution of the next token, all processors included, [V].
 
         Where processors distinguish the prompt from what was generated, that is generated again.
@@ -125,7 +131,7 @@ class VllmEngine:
         with operators.forced([*tokens]) as rows:
             return rows, self._completions(0, [prompt], len(tokens), [None])[0]
 
-    def raw_probs(self, context: Sequence[int]) -> Any:
+    def raw_probs(self, context: Sequence[int]) -> Tensor:
         """Return the row of the target itself, as transformers computes it, [V]."""
         import torch
 
@@ -183,8 +189,8 @@ class VllmEngine:
         count: int,
         seed: int | None,
         on_call: Callable[[list[int]], None] = lambda _: None,
-        **more: Any,
-    ) -> Any:
+        **more: object,
+    ) -> "CompletionOutput":
         """Return the last output of a request; what is left of it when ``on_call`` raises is ended.
 
         Where nothing ends completions early, a call is shown before the drafts of the next one are made.
@@ -216,7 +222,7 @@ class VllmEngine:
             return output
 
 
-def sampling_params(option: SamplingOption, count: int, seed: int | None) -> Any:
+def sampling_params(option: SamplingOption, count: int, seed: int | None) -> "SamplingParams":
     """Return vLLM's parameters of a request for up to ``count`` tokens."""
     from vllm import SamplingParams
     from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
@@ -233,13 +239,13 @@ def sampling_params(option: SamplingOption, count: int, seed: int | None) -> Any
     return SamplingParams(max_tokens=count, seed=seed, **given)
 
 
-_running: dict[tuple[str, int], Any] = {}
-_dead: list[Any] = []
+_running: dict[tuple[str, int], "LLM"] = {}
+_dead: list["LLM"] = []
 """Engines that raised: kept, since the first that is deleted ends what all engines of a process share."""
 
 
 @contextmanager
-def _started(drafter: str, draft_length: int) -> Iterator[Any]:
+def _started(drafter: str, draft_length: int) -> Iterator["LLM"]:
     """Yield the engine with this drafter, "" for none; one that raised answers no more, and is replaced."""
     key = drafter, draft_length
     if key not in _running:
@@ -255,7 +261,7 @@ def _started(drafter: str, draft_length: int) -> Iterator[Any]:
         raise
 
 
-def _start(drafter: str, draft_length: int) -> Any:
+def _start(drafter: str, draft_length: int) -> "LLM":
     quiet = {
         "VLLM_LOGGING_LEVEL": "CRITICAL",
         "VLLM_NO_USAGE_STATS": "1",
@@ -267,7 +273,7 @@ def _start(drafter: str, draft_length: int) -> Any:
 
     operators.install()
     folder = _models()
-    settings: dict[str, Any] = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 32}
+    settings: dict[str, object] = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 32}
     if drafter:
         drafting = {**DRAFTERS[drafter], "num_speculative_tokens": draft_length}
         model = {"model": str(folder / "draft")} if drafting["method"] == "draft_model" else {}
@@ -299,7 +305,7 @@ def _models() -> Path:
 
 
 @cache
-def _target() -> Any:
+def _target() -> "LlamaForCausalLM":
     from transformers import LlamaForCausalLM
 
     return LlamaForCausalLM.from_pretrained(_models() / "target").requires_grad_(False)

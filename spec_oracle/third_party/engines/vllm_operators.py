@@ -8,15 +8,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spec_oracle.exact.interception.run import active_run
 
-Tensor: TypeAlias = Any
+if TYPE_CHECKING:
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
+
+
+class _Counts(Protocol):
+    drafted: int
+    accepted: int
+
 
 _repaired: ContextVar[bool] = ContextVar("repaired", default=False)
 _forced: ContextVar[tuple[list[int], list[Tensor]] | None] = ContextVar("forced", default=None)
-_counting: ContextVar[Any] = ContextVar("counting", default=None)
+_counting: ContextVar[_Counts | None] = ContextVar("counting", default=None)
 _showing: ContextVar[Callable[[list[int]], None] | None] = ContextVar("showing", default=None)
 
 
@@ -42,7 +51,7 @@ def forced(tokens: list[int]) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def counted(engine: Any) -> Iterator[None]:
+def counted(engine: _Counts) -> Iterator[None]:
     """Count in ``drafted`` and ``accepted`` of an engine how many tokens were, as vLLM's scheduler does."""
     engine.drafted = engine.accepted = 0
     token = _counting.set(engine)
@@ -78,11 +87,11 @@ def install() -> None:
     def is_traced() -> bool:
         return active_run.get() is not None
 
-    def choose(where: Any, name: str, ours: Callable[..., Any], when: Callable[[], bool]) -> None:
+    def choose(where: object, name: str, ours: Callable[..., object], when: Callable[[], bool]) -> None:
         theirs = getattr(where, name)
 
         @wraps(theirs)
-        def chosen(*given: Any, **named: Any) -> Any:
+        def chosen(*given: object, **named: object) -> object:
             return (ours if when() else theirs)(*given, **named)
 
         setattr(where, name, chosen)
@@ -97,7 +106,7 @@ def install() -> None:
     choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: _forced.get() is not None)
     stats = Scheduler.make_spec_decoding_stats
 
-    def counting(*given: Any, num_draft_tokens: int, num_accepted_tokens: int, **named: Any) -> Any:
+    def counting(*given: object, num_draft_tokens: int, num_accepted_tokens: int, **named: object) -> object:
         engine = _counting.get()
         if engine is not None and _showing.get() is None:
             engine.drafted += num_draft_tokens
@@ -108,7 +117,7 @@ def install() -> None:
     Scheduler.make_spec_decoding_stats = counting
     propose = GPUModelRunner.propose_draft_token_ids
 
-    def proposing(*given: Any) -> Any:
+    def proposing(*given: Any) -> object:
         sampled, spec_decode_metadata = given[2], given[7]
         if (on_emitted := _showing.get()) is not None:
             (row,) = sampled if isinstance(sampled, list) else sampled.tolist()
@@ -127,7 +136,9 @@ def _ranks(logprobs: Tensor, chosen: Tensor) -> Tensor:
     return (logprobs >= chosen).sum(-1)
 
 
-def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: Tensor | None) -> Any:
+def _emit_forced(
+    _: object, logits: Tensor, __: object, top_k: "Tensor | None", top_p: "Tensor | None"
+) -> tuple[Tensor, None]:
     import torch
     from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 
@@ -139,7 +150,7 @@ def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: T
 
 
 def expand(
-    output: Tensor, given: Tensor, ends: Tensor, replace_from: float, replace_to: float, *_: Any
+    output: Tensor, given: Tensor, ends: Tensor, replace_from: float, replace_to: float, *_: object
 ) -> None:
     """Write each request's value, ``replace_to`` for ``replace_from``, once per drafted token."""
     written = given.where(given != replace_from, replace_to)
@@ -157,10 +168,10 @@ def sample_recovered_tokens(  # noqa: PLR0917  # the order of the operator
     output: Tensor,
     ends: Tensor,
     draft_tokens: Tensor,
-    draft_probs: Tensor | None,
+    draft_probs: "Tensor | None",
     target_probs: Tensor,
     inverse_noise: Tensor,
-    *_: Any,
+    *_: object,
 ) -> None:
     """Sample the residual at every drafted token, as a race by the request's exponential noise, [B, V]."""
     import torch
@@ -177,13 +188,13 @@ def rejection_random_sample(  # noqa: PLR0917  # the order of the operator
     output: Tensor,
     ends: Tensor,
     draft_tokens: Tensor,
-    draft_probs: Tensor | None,
+    draft_probs: "Tensor | None",
     target_probs: Tensor,
     bonus_tokens: Tensor,
     recovered_tokens: Tensor,
     uniforms: Tensor,
     is_greedy: Tensor,
-    *_: Any,
+    *_: object,
 ) -> None:
     """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted.
 

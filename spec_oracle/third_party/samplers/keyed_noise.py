@@ -5,10 +5,10 @@ implementation of our own. Salmon et al., "Parallel random numbers: as easy as 1
 MurmurHash3, 32 bits.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from spec_oracle.arrays import Numbers
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -50,5 +50,5 @@ def murmur_uniform(
     return ((hashed ^ (hashed >> np.uint64(16))).astype(np.float64) + 0.5) / 2.0**32
 
 
-def _rotated(words: Any, bits: int) -> Any:
+def _rotated(words: Numbers, bits: int) -> Numbers:
     return ((words << np.uint64(bits)) | (words >> np.uint64(32 - bits))) & _LOW

@@ -1,7 +1,8 @@
 """sglang: the chain verifier (a Triton kernel) and the DSpark block-parallel verifier (its torch path)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -10,6 +11,8 @@ from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify
 from spec_oracle.third_party.samplers.stand_ins import Names, load_alone
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.third_party.samplers.wheels import wheel
+
+T = TypeVar("T")
 
 _OPS = "sglang.kernels.ops.speculative"
 
@@ -21,7 +24,7 @@ class _Struct:
         dataclass(cls, frozen=frozen)
 
 
-def _same(value: Any) -> Any:
+def _same(value: T) -> T:
     """Stand in for decorators and wrappers of kernels that are not launched."""
     return value
 
@@ -66,7 +69,7 @@ def load_blockwise(*, reads_draft: bool) -> Verify:
 class Chain:
     """`chain_speculative_sampling_triton`, called as verification of a single chain does."""
 
-    kernel: Any
+    kernel: Callable[..., object]
     block: bool
 
     def __call__(

@@ -15,28 +15,28 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Self
+from typing import Self
 
 from spec_oracle.errors import EngineError
 
-Names = Mapping[str, Any]
+Names = Mapping[str, object]
 NOTHING: Mapping[str, Names] = MappingProxyType({})
 
 
 class _Absent:
     """Base of the placeholders for names that nobody provided."""
 
-    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         raise EngineError(f"{cls.__module__}.{cls.__name__} was called, but only a stand-in of it is loaded")
 
-    def __class_getitem__(cls, _parameters: Any) -> type["_Absent"]:
+    def __class_getitem__(cls, _parameters: object) -> type["_Absent"]:
         return cls
 
 
 class _StandIn(ModuleType):
     """A module whose unknown names are placeholder classes."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> type[_Absent]:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return type(name, (_Absent,), {"__module__": self.__name__})

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
 from spec_oracle.errors import EngineError
 
 _SWITCH = "TRITON_INTERPRET"
+
+if TYPE_CHECKING:
+    from triton.language import core
+    from triton.runtime import interpreter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,12 +61,12 @@ def _hasten() -> None:
     begin = core.tensor.__init__
 
     @_remembered
-    def extent(type_: Any) -> tuple[Any, Any]:
+    def extent(type_: "core.dtype") -> tuple[object, object]:
         blank = object.__new__(core.tensor)
         begin(blank, None, type_)
         return blank.shape, blank.numel
 
-    def begin_quickly(tensor: Any, handle: Any, type: Any) -> None:  # noqa: A002  # its name there
+    def begin_quickly(tensor: "core.tensor", handle: object, type: "core.dtype") -> None:  # noqa: A002  # its name there
         tensor.handle, tensor.type, tensor.dtype = handle, type, type.scalar
         tensor.shape, tensor.numel = extent(type)
 
@@ -71,9 +75,9 @@ def _hasten() -> None:
 
 def _remembered(function: Callable[..., R]) -> Callable[..., R]:
     """Return a function of Triton's types, told by their names, that finds each result once."""
-    results: dict[tuple[Any, ...], R] = {}
+    results: dict[tuple[object, ...], R] = {}
 
-    def remembered(*arguments: Any) -> R:
+    def remembered(*arguments: object) -> R:
         key = tuple([getattr(argument, "name", argument) for argument in arguments])
         if key not in results:
             results[key] = function(*arguments)
@@ -82,13 +86,19 @@ def _remembered(function: Callable[..., R]) -> Callable[..., R]:
     return remembered
 
 
-def _put_directly(owner: Any, name: str, member: Any, _builder: Any, scope: Any) -> None:
+def _put_directly(
+    owner: object,
+    name: str,
+    member: Callable[..., object],
+    _builder: object,
+    scope: "interpreter._LangPatchScope",
+) -> None:
     """Put a function of Triton's language in place, with the one argument that it must be handed."""
     from triton.runtime import interpreter
 
     function, meaning = inspect.unwrap(member), interpreter.interpreter_semantic
 
-    def called(*arguments: Any, **options: Any) -> Any:
+    def called(*arguments: object, **options: object) -> object:
         options["_semantic"] = meaning
         return function(*arguments, **options)
 

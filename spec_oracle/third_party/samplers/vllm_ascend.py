@@ -5,11 +5,10 @@ On an NPU with Triton the plug-in launches kernels of the same contract; without
 
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import torch
 
-from spec_oracle.contracts.adapting import Tensor, Verify, logits_of
+from spec_oracle.contracts.adapting import Generator, Tensor, Verify, logits_of
 from spec_oracle.third_party.samplers.stand_ins import load_alone
 from spec_oracle.third_party.samplers.vllm_flat import flat_verify
 from spec_oracle.third_party.samplers.wheels import wheel
@@ -17,16 +16,18 @@ from spec_oracle.third_party.samplers.wheels import wheel
 _TAKE_PROBABILITIES = ("0.11.0", "0.13.0")
 
 
-def _uniforms(num_tokens: int, _drafts: list[int], _generators: dict[int, Any], device: Any) -> Tensor:
+def _uniforms(
+    num_tokens: int, _drafts: list[int], _generators: dict[int, Generator], device: torch.device
+) -> Tensor:
     """Stand in for vLLM's `generate_uniform_probs` of requests without seeds of their own."""
     return torch.rand((num_tokens,), dtype=torch.float64, device=device)
 
 
-def _quiet(*_arguments: Any) -> None:
+def _quiet(*_arguments: object) -> None:
     """Stand in for the logger's methods that warn once."""
 
 
-def _given(*, block: bool) -> dict[str, dict[str, Any]]:
+def _given(*, block: bool) -> dict[str, dict[str, object]]:
     how = {"enable_entropy_verify": False, "posterior_threshold": 0.95, "posterior_alpha": 0.4}
     sampler = SimpleNamespace(enable_block_verify=block, **how)
     config = SimpleNamespace(enable_reduce_sample=False, rejection_sampler_config=sampler)
@@ -46,13 +47,13 @@ def _given(*, block: bool) -> dict[str, dict[str, Any]]:
 class _PageableTorch(ModuleType):
     """torch whose factories ignore ``pin_memory``, which needs an accelerator."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(torch, name)
         return _pageable(value) if name in ("arange", "full", "ones", "tensor") else value
 
 
 def _pageable(factory: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def build(*arguments: Any, pin_memory: bool = False, **options: Any) -> Tensor:
+    def build(*arguments: object, pin_memory: bool = False, **options: object) -> Tensor:
         del pin_memory
         return factory(*arguments, **options)
 

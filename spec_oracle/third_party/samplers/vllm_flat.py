@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 
@@ -12,7 +11,7 @@ from spec_oracle.contracts.flat import flat
 
 
 def flat_verify(
-    rejection_sample: Callable[..., Any],
+    rejection_sample: Callable[..., Emission],
     target_argument: Callable[[Tensor], Tensor],
     *,
     reads_draft: bool,

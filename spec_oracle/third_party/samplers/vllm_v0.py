@@ -1,10 +1,10 @@
 """vLLM, first generation: `RejectionSampler` and `TypicalAcceptanceSampler`, batched plain torch."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -36,9 +36,14 @@ def _layer(version: str, name: str) -> ModuleType:
         return load_alone(f"{_LAYERS}.{name}", wheel("vllm", version).fetched_folder(), _GIVEN)
 
 
-def _verify_with(sampler: Callable[..., Any]) -> Verify:
+class _Layer(Protocol):
+    def init_tensors(self, device: str, device_type: str) -> None: ...
+    def __call__(self, **given: Tensor) -> Tensor: ...
+
+
+def _verify_with(sampler: _Layer) -> Verify:
     """Probabilities [B, L+1, V] and [B, L, V], bonus int64 [B, 1]; returns int64 [B, L+1] padded with -1."""
-    sampler.init_tensors("cpu", "cpu")  # type: ignore[attr-defined]
+    sampler.init_tensors("cpu", "cpu")
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         with contract.drawing_from(generator):

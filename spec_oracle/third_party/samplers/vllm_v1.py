@@ -3,9 +3,9 @@
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -16,14 +16,20 @@ from spec_oracle.third_party.samplers.triton_interpreter import interpreted, req
 from spec_oracle.third_party.samplers.vllm_flat import flat_verify
 from spec_oracle.third_party.samplers.wheels import wheel
 
-_Launcher = Callable[..., None]
+if TYPE_CHECKING:
+    from triton.runtime import JITFunction
+
+_Options: TypeAlias = Callable[..., tuple[tuple[int, ...], Mapping[str, object]]]
+"""From the arguments of a launch to its grid and constants."""
+
+_Launcher: TypeAlias = Callable[..., None]
 
 
-def _unused(*_arguments: Any, **_options: Any) -> None:
+def _unused(*_arguments: object, **_options: object) -> None:
     """Stand in for what only describes kernels that are to be compiled ahead."""
 
 
-def _dispatcher(*, kernel: Any, warmup_inputs: Any) -> Callable[[Callable[..., Any]], _Launcher]:
+def _dispatcher(*, kernel: "JITFunction", warmup_inputs: object) -> Callable[[_Options], _Launcher]:
     """Stand in for vLLM's dispatcher: launch ``kernel`` on the grid and constants its function returns.
 
     An argument ``x`` of the function becomes the kernel's argument ``x`` or ``x_ptr``.
@@ -31,11 +37,11 @@ def _dispatcher(*, kernel: Any, warmup_inputs: Any) -> Callable[[Callable[..., A
     del warmup_inputs
     names = set(inspect.signature(kernel.fn).parameters)
 
-    def decorate(launch_options: Callable[..., Any]) -> _Launcher:
+    def decorate(launch_options: _Options) -> _Launcher:
         signature = inspect.signature(launch_options)
 
         @functools.wraps(launch_options)
-        def launch(*arguments: Any, **keywords: Any) -> None:
+        def launch(*arguments: object, **keywords: object) -> None:
             grid, constants = launch_options(*arguments, **keywords)
             bound = signature.bind(*arguments, **keywords).arguments
             named = {(name if name in names else f"{name}_ptr"): value for name, value in bound.items()}
@@ -54,8 +60,12 @@ class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
         self._uniforms, self._times = uniforms, times
 
     def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         if function is torch.rand:
             return self._uniforms.reshape(args[0])
         if function is torch.Tensor.exponential_:

@@ -1,7 +1,7 @@
 """vLLM, model runner V2: `rejection_sampler_utils.rejection_sample`, Triton kernels under the interpreter."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -12,7 +12,7 @@ from spec_oracle.third_party.samplers.triton_interpreter import interpreted, req
 from spec_oracle.third_party.samplers.wheels import wheel
 
 
-def _triton_utils() -> dict[str, Any]:
+def _triton_utils() -> dict[str, object]:
     require_interpreter()
     import triton
     from triton import language
@@ -30,7 +30,7 @@ class Keyed:
     the draft for certain.
     """
 
-    kernels: Any
+    kernels: Callable[..., tuple[Tensor, Tensor]]
     block: bool
     reads_draft: bool
     accept_uniforms = staticmethod(philox_uniform)

@@ -6,13 +6,14 @@ computes on a symbol by mistake. Left to do: computing elementwise through `alge
 races, and looking like an array of numbers. An array without symbols computes as ordinary arrays do.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from spec_oracle.arrays import Objects, Size
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
 from spec_oracle.exact.interception.comparisons import (
@@ -23,12 +24,16 @@ from spec_oracle.exact.interception.comparisons import (
     remembering,
 )
 from spec_oracle.exact.interception.draws import Noise, alike, low_precision, single
+from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.numpy_memory import GuardedArray
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Scalar, Symbol, any_symbol
+from verifiers.arrays import Array
 
-_ELEMENTWISE: Final[dict[Any, Any]] = {
+DType: TypeAlias = np.dtype[Any]
+
+_ELEMENTWISE: Final[dict[np.ufunc, np.ufunc]] = {
     getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
     for name, function in FUNCTIONS.items()
     if isinstance(getattr(np, name), np.ufunc)
@@ -37,29 +42,30 @@ _ELEMENTWISE: Final[dict[Any, Any]] = {
 _FEW: Final = 64
 """Elements from which on equal operations on equal noises are computed once."""
 
-plain_objects: Final = partial(np.array, dtype=object, subok=False)
+plain_objects: Final[Callable[..., Array]] = partial(np.array, dtype=object, subok=False)
 """Copy into an ordinary object array; bound here because the name in numpy is replaced in a run."""
 
 
 class NoiseArray(GuardedArray):
     """An array of numbers and symbols, stored as objects; ``dtype`` is the number type it passes for."""
 
-    def __array_finalize__(self, origin: Any) -> None:
+    def __array_finalize__(self, origin: object) -> None:
         self._passes_for = getattr(origin, "_passes_for", np.dtype(np.float64))
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """The number type; of objects once the run is over: compiled code would write numbers over them."""
         stored = np.ndarray.dtype.__get__(self)
         return self._passes_for if stored.hasobject and active_run.get() is not None else stored
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> object:
         return apply_ufunc(ufunc, method, inputs, options)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., object], types: Sequence[type], args: Arguments, kwargs: Keywords
+    ) -> object:
         if func in _HANDLED:
-            handler: Any = _HANDLED[func]
-            return handler(*args, **kwargs)
+            return _HANDLED[func](*args, **kwargs)
         if func.__module__ == "numpy.linalg" and not any(map(has_symbols, args)):
             return func(*map(_numbers, args), **kwargs)  # it would look at what is stored
         if func in _JOINING and not (kwargs or any(map(has_symbols, args[0]))):
@@ -73,7 +79,7 @@ class NoiseArray(GuardedArray):
             current_run().cannot_trace(f"numpy.{func.__name__}", str(error))
         return as_noise(result, np.result_type(self.dtype, *_number_types((*args, *kwargs.values()))))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Array:
         found = super().__getitem__(index)
         if isinstance(found, Symbol) and self.dtype == np.float16:  # stays of low precision in comparisons
             return passing_for(plain_objects(found), np.float16)
@@ -87,21 +93,21 @@ class NoiseArray(GuardedArray):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
-    def tobytes(self, order: Any = "C") -> bytes:
+    def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
         """Return the bytes of numbers; symbols have none."""
         if has_symbols(self):
             current_run().cannot_trace("tobytes", "it needs the value of a random number")
         return bytes(_numbers(self).tobytes(order))
 
-    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def argmax(self, axis: int | None = None, out: Array = None, *, keepdims: bool = False) -> Array:
         """Run the race for the largest element of each row."""
         return _races(self, axis, out, largest=True, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def argmin(self, axis: int | None = None, out: Array = None, *, keepdims: bool = False) -> Array:
         """Run the race for the smallest element of each row."""
         return _races(self, axis, out, largest=False, keepdims=keepdims)
 
-    def argsort(self, axis: int | None = -1, **options: Any) -> Any:
+    def argsort(self, axis: int | None = -1, **options: Array) -> Array:
         """Rank the elements of each row, the smallest first."""
         if not has_symbols(self):
             return _numbers(self).argsort(axis, **options)
@@ -109,11 +115,11 @@ class NoiseArray(GuardedArray):
         order = places(rows, largest=False, count=rows.shape[-1]).astype(np.int64)
         return order.ravel() if axis is None else np.moveaxis(order, -1, axis)
 
-    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
+    def astype(self, dtype: DTypeLike, *_: object, **__: object) -> Array:
         """Truncate to integers, round to float16; symbols of float32 and float64 are the same."""
         return converted(self, np.dtype(dtype))
 
-    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:  # noqa: A002
+    def clip(self, min: Array = None, max: Array = None, out: Array = None) -> Array:  # noqa: A002
         """Clip each element."""
         result = self
         for ufunc, limit in ((np.maximum, min), (np.minimum, max)):
@@ -121,7 +127,7 @@ class NoiseArray(GuardedArray):
                 result = ufunc(result, limit, out=out)
         return result
 
-    def round(self, decimals: int = 0, out: Any = None) -> Any:
+    def round(self, decimals: int = 0, out: Array = None) -> Array:
         """Round to so many decimals."""
         if out is not None:
             current_run().cannot_trace("numpy.round", "out= is not supported for random numbers")
@@ -129,14 +135,14 @@ class NoiseArray(GuardedArray):
         return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
 
 
-def has_symbols(value: Any) -> bool:
+def has_symbols(value: object) -> bool:
     """Whether a symbol is in ``value``, an array or a scalar."""
     if isinstance(value, NoiseArray) or (isinstance(value, np.ndarray) and value.dtype == object):
         return any_symbol(value.ravel().tolist())
     return isinstance(value, Symbol)
 
 
-def as_noise(value: Any, dtype: Any = np.float64) -> Any:
+def as_noise(value: Any, dtype: DTypeLike = np.float64) -> Any:
     """Return object arrays as `NoiseArray`, or ordinary arrays when no symbol is in them; the rest as is."""
     if isinstance(value, tuple | list):
         return type(value)(as_noise(part, dtype) for part in value)
@@ -152,14 +158,14 @@ def as_noise(value: Any, dtype: Any = np.float64) -> Any:
     return numbers.astype(dtype) if numbers.dtype.kind == "f" else numbers
 
 
-def passing_for(objects: Any, dtype: Any) -> Any:
+def passing_for(objects: Objects, dtype: DTypeLike) -> Array:
     """Return an object array as a `NoiseArray` of a number type."""
-    array = objects.view(NoiseArray)
+    array: Array = objects.view(NoiseArray)
     array._passes_for = np.dtype(dtype)  # noqa: SLF001  (of our own class)
     return array
 
 
-def converted(array: Any, dtype: np.dtype[Any]) -> Any:
+def converted(array: Array, dtype: DType) -> Array:
     """Return a copy with the number type; raises `CannotTraceError` where it has no room for symbols."""
     objects = plain_objects(array)
     if not has_symbols(objects) or dtype.hasobject:
@@ -178,15 +184,20 @@ def converted(array: Any, dtype: np.dtype[Any]) -> Any:
     return passing_for(objects, dtype)
 
 
-def _half(value: Any) -> Any:
+def _half(value: Scalar) -> Scalar:
     if isinstance(value, Noise):
         return low_precision(value, maps.HALF)
     return np.float16(value)
 
 
 def drawn(
-    shape: Any, make: Any, dtype: Any = np.float64, out: Any = None, *, is_formula: bool = False
-) -> Any:
+    shape: Size,
+    make: Callable[[], Scalar],
+    dtype: DTypeLike = np.float64,
+    out: Array = None,
+    *,
+    is_formula: bool = False,
+) -> Array:
     """Return ``make()`` for no shape, else an array of fresh calls of it, written into ``out`` if given.
 
     With ``is_formula``, ``make`` computes all by one formula of a uniform.
@@ -194,7 +205,7 @@ def drawn(
     if shape is None and out is None:
         return make()
     places = out.shape if shape is None else shape
-    count = math.prod(places) if isinstance(places, tuple) else places
+    count = np.empty(places, dtype=bool).size
     numbers = alike(make, count) if is_formula else [make() for _ in range(count)]
     array = _filled(places, numbers)
     if out is None:
@@ -205,13 +216,13 @@ def drawn(
     return out
 
 
-def _filled(shape: Any, elements: Sequence[Scalar]) -> Any:
+def _filled(shape: SupportsIndex | Sequence[SupportsIndex], elements: Sequence[Scalar]) -> Objects:
     """Return an object array of these elements."""
     # From a list, numpy would ask each whether it is an array.
     return np.fromiter(elements, dtype=object, count=len(elements)).reshape(shape)
 
 
-def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
+def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Arguments, options: Keywords) -> object:
     """Compute a numpy ufunc on arrays with symbols; raises `CannotTraceError` where that is not possible."""
     name = f"numpy.{ufunc.__name__}"
     outputs = options.pop("out", ())
@@ -257,7 +268,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     return converted(result, answer) if answer == np.float16 else as_noise(result, answer)
 
 
-def _loop_types(ufunc: Any, inputs: Any) -> tuple[Any, ...]:
+def _loop_types(ufunc: np.ufunc, inputs: Arguments) -> tuple[DType, ...]:
     """Return the number types with which numpy would compute: of the inputs, and of the (first) output."""
     types = [_number_type(value) for value in inputs]
     if ufunc.nin == 2 and len(types) == 1:  # a reduction
@@ -266,7 +277,7 @@ def _loop_types(ufunc: Any, inputs: Any) -> tuple[Any, ...]:
     return (*resolved[: len(inputs)], resolved[ufunc.nin])
 
 
-def _number_type(value: Any) -> Any:
+def _number_type(value: Array) -> DType | type:
     """Return the number type; Python's numbers, which adapt to those of arrays, have none of their own."""
     if isinstance(value, np.ndarray):
         return np.dtype(np.float64) if value.dtype == object else value.dtype
@@ -275,7 +286,7 @@ def _number_type(value: Any) -> Any:
     return int if isinstance(value, int) else float
 
 
-def _number_types(values: Any) -> Iterator[Any]:
+def _number_types(values: Iterable[object]) -> Iterator[DType]:
     """Yield the number types of all arrays in (lists of) arguments."""
     for value in values:
         if isinstance(value, tuple | list):
@@ -284,7 +295,7 @@ def _number_types(values: Any) -> Iterator[Any]:
             yield value.dtype
 
 
-def _objects(value: Any, dtype: Any) -> Any:
+def _objects(value: Array, dtype: DTypeLike) -> Array:
     """Return an object array; numbers are rounded to low precision as numpy would before it computes."""
     if isinstance(value, Symbol):
         array = np.empty((), dtype=object)
@@ -297,7 +308,9 @@ def _objects(value: Any, dtype: Any) -> Any:
     return array
 
 
-def _on_numbers(ufunc: Any, method: str, inputs: Any, outputs: Any, options: Any) -> Any:
+def _on_numbers(
+    ufunc: np.ufunc, method: str, inputs: Arguments, outputs: Arguments, options: Keywords
+) -> object:
     """Compute on the numbers of arrays that hold no symbols now, and write what they ask to be written."""
     numbers = [_numbers(value) for value in inputs]
     if method == "at":
@@ -316,16 +329,16 @@ def _on_numbers(ufunc: Any, method: str, inputs: Any, outputs: Any, options: Any
     return getattr(ufunc, method)(*numbers, **options)
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Array) -> Array:
     return value.astype(value.dtype) if isinstance(value, NoiseArray) else value
 
 
-def _rows(array: Any, axis: int | None) -> Any:
+def _rows(array: Array, axis: int | None) -> Objects:
     objects = plain_objects(array)
     return objects.reshape(1, -1) if axis is None else np.moveaxis(objects, axis, -1)
 
 
-def _races(scores: Any, axis: int | None, out: Any, *, largest: bool, keepdims: bool) -> Any:
+def _races(scores: Array, axis: int | None, out: Array, *, largest: bool, keepdims: bool) -> Array:
     if not has_symbols(scores):
         return (np.argmax if largest else np.argmin)(_numbers(scores), axis, out, keepdims=keepdims)
     if out is not None:
@@ -338,7 +351,7 @@ def _races(scores: Any, axis: int | None, out: Any, *, largest: bool, keepdims: 
     return winners[()]
 
 
-def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def _searchsorted(a: Array, v: Array, side: str = "left", sorter: Array = None) -> Array:
     """Search numbers for each noise on its own: numpy would compare the noises with each other."""
     values = plain_objects(v)
     found = np.empty(values.shape, dtype=np.int64)
@@ -351,14 +364,14 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
     return found[()]
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **names: Any) -> Any:
+def _clip(a: Array, a_min: Array = None, a_max: Array = None, out: Array = None, **names: Array) -> Array:
     return NoiseArray.clip(a, names.get("min", a_min), names.get("max", a_max), out)
 
 
 _JOINING: Final = (np.concatenate, np.stack, np.hstack, np.vstack)
 """Functions whose first argument are arrays, which they leave alone."""
 
-_HANDLED: Final = {
+_HANDLED: Final[dict[Callable[..., object], Callable[..., object]]] = {
     np.argmax: NoiseArray.argmax,
     np.argmin: NoiseArray.argmin,
     np.argsort: NoiseArray.argsort,
@@ -370,11 +383,13 @@ _HANDLED: Final = {
 }
 
 
-def _function_of_symbol(_: Symbol, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def _function_of_symbol(
+    _: Symbol, func: Any, types: Sequence[type], args: Arguments, kwargs: Keywords
+) -> object:
     """Search ordinary numbers for one noise at once; numpy would compare them one by one."""
     if any(issubclass(kind, NoiseArray) for kind in types):
         return NotImplemented
-    compute: Any = _searchsorted if func is np.searchsorted else func._implementation  # noqa: SLF001
+    compute = _searchsorted if func is np.searchsorted else func._implementation  # noqa: SLF001
     return compute(*args, **kwargs)
 
 

@@ -6,12 +6,13 @@ those it made before are ordinary, and writing a traced number into one raises `
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from spec_oracle.exact.interception.errors import is_foreign
 from spec_oracle.exact.interception.libraries import replaced
@@ -23,6 +24,7 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import (
 )
 from spec_oracle.exact.interception.libraries.numpy_memory import guard_from_numba
 from spec_oracle.exact.interception.symbols import Symbol
+from verifiers.arrays import Array
 
 _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
 _COMPILED: Final = [
@@ -51,8 +53,8 @@ def traced_arrays() -> Iterator[None]:
         yield
 
 
-def _allocating(real: Any) -> Any:
-    def allocate(*args: Any, **kwargs: Any) -> Any:
+def _allocating(real: Callable[..., Array]) -> Callable[..., Array]:
+    def allocate(*args: object, **kwargs: object) -> Array:
         array = real(*args, **kwargs)
         if type(array) is not np.ndarray or array.dtype not in (np.float64, np.float32):
             return array
@@ -62,8 +64,8 @@ def _allocating(real: Any) -> Any:
     return allocate
 
 
-def _converting(real: Any) -> Any:
-    def convert(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+def _converting(real: Callable[..., Array]) -> Callable[..., Array]:
+    def convert(values: object, dtype: DTypeLike | None = None, *args: object, **kwargs: object) -> Array:
         if isinstance(values, NoiseArray):
             if dtype is not None and np.dtype(dtype) != values.dtype:
                 return converted(values, np.dtype(dtype))

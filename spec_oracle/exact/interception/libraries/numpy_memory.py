@@ -9,12 +9,14 @@ import ctypes
 import functools
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import any_symbol
+from verifiers.arrays import Array
 
 _REFUSED: Final = -1
 
@@ -42,7 +44,7 @@ _GetBuffer: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_voi
 _get_buffer: Any = _GetBuffer(("PyObject_GetBuffer", ctypes.pythonapi))
 
 
-def _guarded_buffer(array: Any, view: int | None, flags: int) -> int:
+def _guarded_buffer(array: "GuardedArray", view: int | None, flags: int) -> int:
     """Fill in a view of the memory of an array; where that is refused, the run has failed."""
     try:
         return int(_get_buffer(array.memory("the buffer of an array"), view, flags))
@@ -63,7 +65,7 @@ _GuardedBuffer: Any = _type_from(ctypes.byref(_spec), (np.ndarray,))
 class GuardedArray(_GuardedBuffer):  # type: ignore[misc]
     """An array of objects that passes for one of numbers, of type ``_passes_for``."""
 
-    def memory(self, way: str) -> Any:
+    def memory(self, way: str) -> Array:
         """Return an ordinary array that shares its memory; raises `CannotTraceError` in a run."""
         root, is_traced = self, active_run.get() is not None
         while isinstance(root.base, GuardedArray):
@@ -78,31 +80,32 @@ class GuardedArray(_GuardedBuffer):  # type: ignore[misc]
             _refuse(way)
         return _plain(self).astype(self._passes_for)
 
-    def view(self, *form: Any, **named: Any) -> Any:
+    def view(self, *form: object, **named: object) -> Array:
         """Return the same elements again; what their bits are in another type is refused in a run."""
-        types = [kind for kind in (*form, *named.values()) if not _is_array_type(kind)]
+        types = [
+            kind
+            for kind in (*form, *named.values())
+            if not (isinstance(kind, type) and issubclass(kind, np.ndarray))
+        ]
         if all(kind == self.dtype for kind in types):
             return np.ndarray.view(self, type(self))
         return self.memory(".view()").view(*form, **named)
 
 
-def _stored(array: Any) -> Any:
-    return np.ndarray.dtype.__get__(array)
+def _stored(array: Array) -> np.dtype[np.generic]:
+    stored: np.dtype[np.generic] = np.ndarray.dtype.__get__(array)
+    return stored
 
 
-def _plain(array: Any) -> Any:
+def _plain(array: Array) -> Array:
     return np.ndarray.view(array, np.ndarray)
-
-
-def _is_array_type(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, np.ndarray)
 
 
 def _refuse(way: str) -> None:
     current_run().cannot_trace(way, "other code would read or write the memory of random numbers")
 
 
-def _fill_with_numbers(array: Any) -> None:
+def _fill_with_numbers(array: Array) -> None:
     """Give an array of objects memory of numbers; symbols that are left of an earlier run are drawn."""
     numbers = _plain(array).astype(array._passes_for)  # noqa: SLF001  (of our own class)
     array.objects = array.base  # views of the array still refer to these
@@ -110,8 +113,8 @@ def _fill_with_numbers(array: Any) -> None:
     np.ndarray.__setstate__(array, state)
 
 
-def _guarded_method(name: str) -> Any:
-    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+def _guarded_method(name: str) -> Callable[..., object]:
+    def method(self: GuardedArray, *arguments: object, **options: object) -> object:
         return getattr(self.memory(f".{name}()"), name)(*arguments, **options)
 
     return method
@@ -137,7 +140,7 @@ def guard_from_numba() -> None:
 def _register_with_numba() -> None:
     type_of: Any = importlib.import_module("numba.extending").typeof_impl
 
-    def typed(array: Any, context: Any) -> Any:
+    def typed(array: GuardedArray, context: object) -> object:
         memory = array.memory("a call of a function compiled by numba")
         if _stored(array).hasobject:
             raise TypeError("numba: the array was made while random numbers were traced")

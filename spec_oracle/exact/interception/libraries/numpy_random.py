@@ -2,19 +2,22 @@
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
+from spec_oracle.arrays import Floats, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
 from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Scalar
+from verifiers.arrays import Array
 
 _GeneratorBase: Any = np.random.Generator  # its overloads are not repeated here
 _BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24}
@@ -45,35 +48,35 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
         return source().other("copy of a generator", super().__reduce__)()
 
     @property
-    def bit_generator(self) -> Any:
+    def bit_generator(self) -> "np.random.BitGenerator | _TracedBits":
         """Its source of bits; while it is traced, a state that may be set back if nothing was drawn."""
         return _TracedBits() if isinstance(source(), Traced) else super().bit_generator
 
-    def spawn(self, n_children: int) -> list[Any]:
+    def spawn(self, n_children: int) -> list["EnumeratedGenerator"]:
         """Return independent generators."""
         return [EnumeratedGenerator(number) for number in range(n_children)]
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+    def random(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         """Uniform on [0, 1)."""
         return drawn(size, partial(source().uniform, _bits(dtype)), dtype, out, is_formula=True)
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    def uniform(self, low: Array = 0.0, high: Array = 1.0, size: Size = None) -> Array:
         """Uniform on [low, high)."""
         return low + (high - low) * drawn(_shape(size, low, high), source().uniform, is_formula=True)
 
     def standard_exponential(
-        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
-    ) -> Any:
+        self, size: Size = None, dtype: DTypeLike = np.float64, method: str = "zig", out: Array = None
+    ) -> Array:
         """Exponential of rate one."""
         del method
         return drawn(size, partial(_exponential, _bits(dtype)), dtype, out, is_formula=True)
 
-    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+    def exponential(self, scale: Array = 1.0, size: Size = None) -> Array:
         """Exponential with mean ``scale``."""
         noise = drawn(_shape(size, scale), _exponential, is_formula=True)
         return noise if np.ndim(scale) == 0 and scale == 1 else scale * noise
 
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+    def gumbel(self, loc: Array = 0.0, scale: Array = 1.0, size: Size = None) -> Array:
         """Gumbel noise."""
         noise = drawn(_shape(size, loc, scale), _gumbel, is_formula=True)
         return (
@@ -81,8 +84,13 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
         )
 
     def integers(
-        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
-    ) -> Any:
+        self,
+        low: Array,
+        high: Array = None,
+        size: Size = None,
+        dtype: DTypeLike = np.int64,
+        endpoint: bool = False,
+    ) -> Array:
         """Uniform integers from low (inclusive) to high."""
         first, last = (0, low) if high is None else (low, high)
         pairs = np.broadcast(np.asarray(first, object), np.asarray(last, object) + bool(endpoint))
@@ -95,13 +103,13 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
 
     def choice(
         self,
-        a: Any,
-        size: Any = None,
+        a: Array,
+        size: Size = None,
         replace: bool = True,
-        p: Any = None,
+        p: ArrayLike | None = None,
         axis: int = 0,
         shuffle: bool = True,
-    ) -> Any:
+    ) -> Array:
         """Draw elements of ``a`` with probabilities ``p``."""
         del shuffle
         population = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
@@ -112,7 +120,7 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
             index = np.array(_order(weights, math.prod(np.empty(size).shape)), dtype=np.int64).reshape(size)
         return np.take(population, index, axis=axis)
 
-    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+    def multinomial(self, n: ArrayLike, pvals: ArrayLike, size: Size = None) -> Array:
         """Count ``n`` draws from ``pvals``."""
         laws = np.asarray(pvals, dtype=float)
         shape = np.broadcast_shapes(np.shape(n), laws.shape[:-1]) if size is None else np.empty(size).shape
@@ -123,12 +131,12 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
                 counts[(*index, int(categorical(_probabilities(laws[index]))))] += 1
         return counts
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:
+    def permutation(self, x: Array, axis: int = 0) -> Array:
         """Return the elements in random order."""
         population = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
         return np.take(population, _order(np.ones(population.shape[axis])), axis=axis)
 
-    def shuffle(self, x: Any, axis: int = 0) -> None:
+    def shuffle(self, x: Array, axis: int = 0) -> None:
         """Put the elements in random order, in place."""
         order = _order(np.ones(np.shape(x)[axis] if isinstance(x, np.ndarray) else len(x)))
         x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
@@ -147,27 +155,29 @@ class _TracedBits:
         if state != self.state:
             current_run().cannot_trace("state of a generator", "setting it back would repeat random numbers")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         current_run().cannot_trace(f"bit_generator.{name}", "it reads random bits")
 
 
 class EnumeratedRandomState(EnumeratedGenerator):
     """Stands in for ``numpy.random.RandomState``: the legacy names."""
 
-    def seed(self, *_: Any) -> None:
+    def seed(self, *_: object) -> None:
         """Do nothing: all streams are traced."""
 
-    def random_sample(self, size: Any = None) -> Any:
+    def random_sample(self, size: Size = None) -> Array:
         """Uniform on [0, 1)."""
         return self.random(size)
 
     ranf = sample = random_sample
 
-    def rand(self, *shape: int) -> Any:
+    def rand(self, *shape: int) -> Array:
         """Uniform on [0, 1), shape given as arguments."""
         return self.random(shape or None)
 
-    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64) -> Any:
+    def randint(
+        self, low: Array, high: Array = None, size: Size = None, dtype: DTypeLike = np.int64
+    ) -> Array:
         """Uniform integers from low (inclusive) to high (exclusive)."""
         return self.integers(low, high, size, dtype)
 
@@ -175,7 +185,7 @@ class EnumeratedRandomState(EnumeratedGenerator):
 class _AnyGenerator(type):
     """Makes ``numpy.random.Generator`` a traced generator when called, and all generators its instances."""
 
-    def __call__(cls, *_: Any, **__: Any) -> Any:
+    def __call__(cls, *_: object, **__: object) -> EnumeratedGenerator:
         return _made(EnumeratedGenerator)("bits")
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -185,7 +195,7 @@ class _AnyGenerator(type):
 def _made(kind: type[EnumeratedGenerator], stand_in: int = 0) -> Callable[..., EnumeratedGenerator]:
     """Return what makes generators, and takes notes of those that have a seed."""
 
-    def make(*seed: Any, **named: Any) -> EnumeratedGenerator:
+    def make(*seed: object, **named: object) -> EnumeratedGenerator:
         if seed or named:
             current_run().makes_generators = True
         return kind(stand_in)
@@ -197,8 +207,8 @@ _Generator = _AnyGenerator("Generator", (_GeneratorBase,), {})
 _LISTED = frozenset(name for name in vars(EnumeratedGenerator) if not name.startswith("_"))
 
 
-def _unlisted(name: str) -> Any:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _unlisted(name: str) -> Callable[..., object]:
+    def method(self: EnumeratedGenerator, *args: object, **kwargs: object) -> object:
         return source().other(f"Generator.{name}", getattr(_GeneratorBase, name))(self, *args, **kwargs)
 
     return method
@@ -213,7 +223,7 @@ for _name in dir(_GeneratorBase):
 def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
     """Let the functions of ``numpy.random`` draw from the source in use."""
     stand_in = EnumeratedRandomState(seed)
-    functions: dict[str, Any] = {
+    functions: dict[str, object] = {
         name: getattr(stand_in, name)
         if name in vars(EnumeratedRandomState) or name in _LISTED
         else source().other(f"numpy.random.{name}", getattr(np.random, name))
@@ -226,13 +236,13 @@ def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
         yield
 
 
-def _bits(dtype: Any) -> int:
+def _bits(dtype: DTypeLike) -> int:
     if np.dtype(dtype) not in _BITS:
         raise TypeError(f"Unsupported dtype {np.dtype(dtype)} for random")  # as numpy does
     return _BITS[np.dtype(dtype)]
 
 
-def _shape(size: Any, *parameters: Any) -> Any:
+def _shape(size: Size, *parameters: ArrayLike) -> Size:
     """Return the shape of the draws: ``size``, or what the parameters broadcast to (None for a scalar)."""
     return size if size is not None else np.broadcast_shapes(*(np.shape(p) for p in parameters)) or None
 
@@ -241,12 +251,12 @@ def _between(first: int, stop: int) -> Scalar:
     return first + integer(stop - first)
 
 
-def _order(weights: Any, count: int | None = None) -> list[int]:
+def _order(weights: Sequence[float] | Floats, count: int | None = None) -> list[int]:
     """Return so many different indices, or all, in random order."""
     return [int(place) for place in distinct(weights, len(weights) if count is None else count)]
 
 
-def _probabilities(p: Any) -> Any:
+def _probabilities(p: ArrayLike) -> Floats:
     given = np.asarray(p)
     weights = given.astype(float)
     if abs(weights.sum() - 1) > math.sqrt(np.finfo(given.dtype if given.dtype.kind == "f" else float).eps):

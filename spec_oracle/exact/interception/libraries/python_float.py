@@ -13,14 +13,15 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.errors import CannotTraceError
 from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
-from spec_oracle.exact.interception.symbols import FLOAT, Pending, Symbol
+from spec_oracle.exact.interception.symbols import FLOAT, Pending, Scalar, Symbol
+from verifiers.arrays import Array
 
 _IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|half|single|double)")
 
@@ -30,7 +31,7 @@ class _NumberType(type):
 
     real: type
 
-    def __call__(cls, value: Any = 0.0, /) -> Any:
+    def __call__(cls, value: Array = 0.0, /) -> Scalar:
         element = value.item() if cls.real is float and hasattr(value, "item") else value
         if not has_symbols(element) or isinstance(element, Pending):
             return cls.real(element)
@@ -49,7 +50,7 @@ class _NumberType(type):
         return hash(cls.real)
 
 
-def _stand_in(real: type) -> Any:
+def _stand_in(real: type) -> _NumberType:
     # To numpy any class with a dtype stands for it.
     return _NumberType(real.__name__, (), {"real": real, "dtype": np.dtype(real)})
 
@@ -57,18 +58,18 @@ def _stand_in(real: type) -> Any:
 _real_log: Final = math.log
 
 
-def _log(value: Any, *base: Any) -> Any:
+def _log(value: Scalar, *base: float) -> Scalar:
     if not isinstance(value, Symbol):
         return _real_log(value, *base)
     return FUNCTIONS["log"](value) / (_real_log(*base) if base else 1.0)
 
 
-def _of_math(name: str) -> Callable[[Any], Any]:
+def _of_math(name: str) -> Callable[[Scalar], Scalar]:
     real, traced = getattr(math, name), FUNCTIONS[name]
     return lambda value: traced(value) if isinstance(value, Symbol) else real(value)
 
 
-_STAND_INS: Final[dict[Any, Any]] = {
+_STAND_INS: Final[dict[Hashable, object]] = {
     **{real: _stand_in(real) for real in (float, np.float16, np.float32, np.float64)},
     **{getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")},
     math.log: _log,
@@ -89,7 +90,9 @@ class FloatCalls(ExitStack):
         known = [self._change(space, name) for name in names for space in (vars(np), vars(math))]
         return any([*known, *(self._change(frame.f_globals, name, vars(builtins)) for name in names)])
 
-    def _change(self, namespace: dict[str, Any], name: str, below: Mapping[str, Any] | None = None) -> bool:
+    def _change(
+        self, namespace: dict[str, object], name: str, below: Mapping[str, object] | None = None
+    ) -> bool:
         """Give one name another meaning; False if it has one already, or none that must change."""
         value = namespace.get(name, (below or {}).get(name))
         if not isinstance(value, Hashable) or value not in _STAND_INS or value is _STAND_INS[value]:

@@ -11,12 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.run import RunOverError, active_run, thread_number
 from spec_oracle.threads import interrupt_soon
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _TURN_SECONDS: Final = 1.0
 """How long a task waits for the one before it, which may wait for something itself."""
@@ -36,10 +39,12 @@ def traced_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> 
         thread.run = partial(copy_context().run, body)  # type: ignore[method-assign]
         really_start(thread)
 
-    def submit(pool: ThreadPoolExecutor, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def submit(
+        pool: ThreadPoolExecutor, task: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[R]:
         before, number = tasks[-1:], _numbered()
 
-        def body() -> Any:
+        def body() -> R:
             is_late = wait(before, _TURN_SECONDS).not_done
             thread_number.set(number)
             run = active_run.get()

@@ -11,16 +11,19 @@ Tensors of float16 and bfloat16 have room for few boxes, 511 and 63 in a run.
 import itertools
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils._mode_utils import no_dispatch
 
+from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from verifiers.arrays import Array
 
 FLOATS: Final = (torch.float32, torch.float64)
 INTEGERS: Final = (torch.int32, torch.int64)
@@ -35,9 +38,9 @@ _KEPT = "a tensor holds a random number of an earlier run"
 _handles: Iterator[int] = itertools.count()  # one series, so that a box that outlives its run is noticed
 
 
-def tensors_in(*values: Any) -> list[Any]:
+def tensors_in(*values: object) -> list[torch.Tensor]:
     """Return the tensors in arguments, and in lists, tuples and dictionaries among them."""
-    found: list[Any] = []
+    found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             found.append(value)
@@ -48,7 +51,7 @@ def tensors_in(*values: Any) -> list[Any]:
     return found
 
 
-def boxed_positions(tensor: Any) -> Any:
+def boxed_positions(tensor: torch.Tensor) -> Array:
     """Return a bool array of the tensor's shape: where its elements are boxes. None when there are none."""
     dtype = tensor.dtype
     if dtype not in _BOXING or tensor.numel() == 0 or active_run.get() is None:
@@ -69,7 +72,7 @@ def boxed_positions(tensor: Any) -> Any:
     return found if np.logical_or.reduce(found, axis=None) else None
 
 
-def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
+def symbols_at(tensor: torch.Tensor, where: Booleans) -> list[Symbol]:
     """Return the symbols in the boxes at the positions that are True in ``where``.
 
     Raises `UnrepeatableError` for a box of an earlier run: the foreign code kept a tensor.
@@ -83,7 +86,7 @@ def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
         current_run().unrepeatable(_KEPT)
 
 
-def element_of(tensor: Any) -> Scalar:
+def element_of(tensor: torch.Tensor) -> Scalar:
     """Return the only element of a tensor of no low precision, a number or a symbol."""
     number = _shared(tensor).item()
     handle = _handle(number) if tensor.dtype in _BOXING else None
@@ -93,7 +96,7 @@ def element_of(tensor: Any) -> Scalar:
     return current_run().unrepeatable(_KEPT) if found is None else found
 
 
-def _handle(number: Any) -> int | None:
+def _handle(number: float) -> int | None:
     """Return the number in the table of a box, None for what is no box."""
     if type(number) is int:
         return _INTEGER_BASE - number if _INTEGER_BASE - _CAPACITY < number <= _INTEGER_BASE else None
@@ -107,12 +110,12 @@ def _handle(number: Any) -> int | None:
 _NUMBER, _BITS_OF = struct.Struct("<d"), struct.Struct("<Q")
 
 
-def objects_in(tensor: Any) -> Any:
+def objects_in(tensor: torch.Tensor) -> Array:
     """Return a tensor as an object array of numbers and symbols."""
     return objects_at(tensor, boxed_positions(tensor))
 
 
-def objects_at(tensor: Any, where: Any) -> Any:
+def objects_at(tensor: torch.Tensor, where: Booleans | None) -> Array:
     """Return the same; ``where`` are its `boxed_positions`."""
     with no_dispatch():
         array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
@@ -121,7 +124,7 @@ def objects_at(tensor: Any, where: Any) -> Any:
     return array
 
 
-def write(tensor: Any, where: Any, values: list[Any]) -> None:
+def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
     """Write numbers and symbols into the tensor at the positions that are True in ``where``.
 
     Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
@@ -152,7 +155,7 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
         array.view(bits.dtype)[positions] = bits
 
 
-def write_element(tensor: Any, value: Scalar) -> None:
+def write_element(tensor: torch.Tensor, value: Scalar) -> None:
     """Write the only element of a tensor of no low precision, as `write`."""
     if isinstance(value, Pending) and tensor.dtype not in INTEGERS:
         value = value.settled()
@@ -169,7 +172,7 @@ def write_element(tensor: Any, value: Scalar) -> None:
         array.view(np.uint64)[...] = 0xFFF << 52 | (_FLOAT_BASE + handle & 0x7FFFFF) << 29
 
 
-def _write_numbers(tensor: Any, where: Any, numbers: list[Any]) -> None:
+def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: list[float]) -> None:
     if tensor.device.type != "cpu":
         tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
         return
@@ -177,14 +180,14 @@ def _write_numbers(tensor: Any, where: Any, numbers: list[Any]) -> None:
     _shared(tensor)[where] = _shared(torch.tensor(numbers, dtype=tensor.dtype)) if low else numbers
 
 
-def settle(tensor: Any, operation: str) -> None:
+def settle(tensor: torch.Tensor, operation: str) -> None:
     """Replace boxed integers by their values, in place; raises `CannotTraceError` for boxed noise."""
     where = boxed_positions(tensor)
     if where is not None:
         write(tensor, where, [symbol.settled(operation) for symbol in symbols_at(tensor, where)])
 
 
-def address(tensor: Any) -> int:
+def address(tensor: torch.Tensor) -> int:
     """Return where the memory begins that the tensor is a view of."""
     return int(tensor.untyped_storage().data_ptr())
 
@@ -192,7 +195,7 @@ def address(tensor: Any) -> int:
 _BOXING: Final = frozenset((*FLOATS, *INTEGERS, *LOW))
 
 
-def _box(symbols: list[Symbol], dtype: Any) -> list[int]:
+def _box(symbols: list[Symbol], dtype: torch.dtype) -> list[int]:
     """Enter symbols in the table of the run, as a tensor of that type holds them; return their numbers."""
     run, kinds = current_run(), set(map(type, symbols))
     for kind in kinds if dtype not in FLOATS else ():
@@ -216,11 +219,11 @@ def _box(symbols: list[Symbol], dtype: Any) -> list[int]:
     return handles
 
 
-def _keys(handles: list[int], dtype: Any) -> Iterable[Any]:
+def _keys(handles: list[int], dtype: torch.dtype) -> Iterable[int | tuple[torch.dtype, int]]:
     return ((dtype, handle) for handle in handles) if dtype in LOW else handles
 
 
-def _shared(tensor: Any) -> Any:
+def _shared(tensor: torch.Tensor) -> Array:
     """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
     if not tensor.is_cpu:
         current_run().cannot_trace("tensor", f"random numbers on device {tensor.device}")
@@ -231,14 +234,14 @@ def _shared(tensor: Any) -> Any:
         return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
 
-def _widened(boxes: Any) -> Any:
+def _widened(boxes: Numbers) -> NDArray[np.uint64]:
     """Return float64 bits of boxes in float32, as the processor's conversion makes them."""
     return (np.uint64(0xFFF) << np.uint64(52)) | (
         (boxes.view(np.uint32).astype(np.uint64) & np.uint64(0x7FFFFF)) << np.uint64(29)
     )
 
 
-def _payloads(array: Any, dtype: Any) -> Any:
+def _payloads(array: Array, dtype: torch.dtype) -> Array:
     """Return the payload of each element of a float array, negative where it is not a box."""
     if dtype in LOW:
         return array.astype(np.int64) - _LOW_BASE[dtype]

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray, passing_for, plain_objects
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     FLOATS,
@@ -29,7 +31,8 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import draw
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.symbols import Scalar, Symbol
+from verifiers.arrays import Array
 
 if not hasattr(TorchDispatchMode, "_should_skip_dynamo"):
     import torch._dynamo  # modes import it on first use, and what it imports draws from `random`: do it now
@@ -38,11 +41,11 @@ _UNINITIALISED = frozenset(("empty", "empty_like", "empty_strided", "new_empty",
 
 
 @functools.cache
-def _is_random(func: Any) -> bool:
+def _is_random(func: OpOverload) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags
 
 
-def _has_box(*values: Any) -> bool:
+def _has_box(*values: object) -> bool:
     """Whether one of the `tensors_in` them holds a box; asked of every operator, so no list is made."""
     for value in values:
         if isinstance(value, torch.Tensor):
@@ -67,7 +70,9 @@ class _Quick(TorchDispatchMode):  # type: ignore[misc]
 class _Operators(_Quick):
     """Answers every operator of torch while foreign code runs."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Arguments = (), kwargs: Keywords | None = None
+    ) -> object:
         kwargs = kwargs or {}
         boxed = _has_box(args, kwargs)
         if current_run().shown:
@@ -87,12 +92,12 @@ class _Operators(_Quick):
 
 
 @functools.cache
-def _is_composite(func: Any) -> bool:
+def _is_composite(func: OpOverload) -> bool:
     """Whether an operator is made of others: in inference mode it arrives whole."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))  # noqa: SLF001  # no public name
 
 
-def _show(tensor: Any, *, frozen: bool = False) -> None:
+def _show(tensor: torch.Tensor, *, frozen: bool = False) -> None:
     """Note that others read the tensor's memory, or (``frozen``) a copy; no tensor may take its place."""
     run = current_run()
     run.shown.setdefault(address(tensor), (frozen, tensor))
@@ -100,13 +105,13 @@ def _show(tensor: Any, *, frozen: bool = False) -> None:
 
 
 @functools.cache
-def _written(func: Any) -> list[tuple[int, str]]:
+def _written(func: OpOverload) -> list[tuple[int, str]]:
     """Return the places and names of the arguments that an operator writes to."""
     arguments = enumerate(func._schema.arguments)  # noqa: SLF001  (there is no public name)
     return [(place, one.name) for place, one in arguments if one.alias_info and one.alias_info.is_write]
 
 
-def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
+def _require_unshown(func: OpOverload, args: Arguments, kwargs: Keywords, *, boxed: bool) -> None:
     """Refuse to write where numpy would not see it, or where others would see boxes."""
     for position, argument in _written(func):
         value = args[position] if position < len(args) else kwargs.get(argument)
@@ -120,18 +125,20 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
 class _Random(_Quick):
     """Lets random operators draw from the source in use, and leaves the others alone."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Arguments = (), kwargs: Keywords | None = None
+    ) -> object:
         return draw(func, args, kwargs or {}) if _is_random(func) else func(*args, **(kwargs or {}))
 
 
-def _element(tensor: Any) -> Any:
+def _element(tensor: torch.Tensor) -> Scalar:
     """Return the symbol in a tensor of one element: foreign code goes on with it as with a number."""
     if tensor.numel() > 1:
         return tensor.item()  # torch's own error
     return symbols_at(tensor, np.ones(tuple(tensor.shape), dtype=bool))[0]
 
 
-def _array(tensor: Any, *_: Any, **__: Any) -> Any:
+def _array(tensor: torch.Tensor, *_: object, **__: object) -> Array:
     """Return an array with the symbols of a tensor, neither to be written to; boxed integers are decided."""
     if tensor.dtype not in FLOATS:
         settle(tensor, "torch.Tensor.numpy")
@@ -144,14 +151,16 @@ def _array(tensor: Any, *_: Any, **__: Any) -> Any:
     return array
 
 
-def _text(tensor: Any, *arguments: Any, **_: Any) -> str:
+def _text(tensor: torch.Tensor, *arguments: str, **_: object) -> str:
     """Return a text with the symbols of a tensor."""
     return (
         format(_element(tensor), *arguments) if tensor.ndim == 0 else f"tensor({objects_in(tensor).tolist()})"
     )
 
 
-def _hard_gumbel(logits: Any, tau: float = 1, hard: Any = None, eps: Any = 0, dim: int = -1) -> Any:
+def _hard_gumbel(
+    logits: torch.Tensor, tau: float = 1, hard: object = None, eps: object = 0, dim: int = -1
+) -> torch.Tensor:
     """Return the one-hot winner of the race: what softmax does to the losers cancels out."""
     del hard, eps
     noise = torch.empty_like(logits).exponential_().log()
@@ -159,7 +168,7 @@ def _hard_gumbel(logits: Any, tau: float = 1, hard: Any = None, eps: Any = 0, di
     return torch.zeros_like(logits).scatter_(dim, winner, 1.0)
 
 
-_WAYS_OUT: Final[dict[Any, Callable[..., Any]]] = {
+_WAYS_OUT: Final[dict[Callable[..., object], Callable[..., object]]] = {
     torch.Tensor.item: _element,
     torch.Tensor.__int__: lambda tensor: int(_element(tensor)),
     torch.Tensor.__float__: lambda tensor: float(_element(tensor)),
@@ -225,7 +234,9 @@ def _are_numbers(*values: Any) -> bool:
 class _Functions(TorchFunctionMode):  # type: ignore[misc]
     """Traces the ways out of tensors and back: ``item`` returns symbols, operators take them."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: OpOverload, types: object, args: Arguments = (), kwargs: Keywords | None = None
+    ) -> object:
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far
             return func(*args)
         kwargs = kwargs or {}
@@ -259,7 +270,7 @@ def _place(index: Any) -> Any:
     return int(index) if isinstance(index, Symbol) else index
 
 
-def _made(func: Any, data: Any, **options: Any) -> Any:
+def _made(func: Callable[..., torch.Tensor], data: object, **options: object) -> torch.Tensor:
     """Return a new tensor; one that shares its memory with an array is noted."""
     if _holds_symbols(data):
         return _boxed(data, options.get("dtype"))
@@ -269,13 +280,13 @@ def _made(func: Any, data: Any, **options: Any) -> Any:
     return result
 
 
-def _holds_symbols(data: Any) -> bool:
+def _holds_symbols(data: object) -> bool:
     if isinstance(data, list | tuple):
         return any(map(_holds_symbols, data))
     return isinstance(data, Symbol | NoiseArray)
 
 
-def _boxed(data: Any, dtype: Any = None) -> Any:
+def _boxed(data: Array, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Return a tensor for a symbol, or for an array or nested lists with symbols; arrays are frozen then."""
     objects = plain_objects(data)
     if isinstance(data, NoiseArray):
@@ -295,7 +306,7 @@ def _boxed(data: Any, dtype: Any = None) -> Any:
 _really_to_dlpack: Final = torch.to_dlpack
 
 
-def to_dlpack(tensor: Any) -> Any:
+def to_dlpack(tensor: torch.Tensor) -> object:
     """Return the capsule of an ordinary tensor, as torch does, whose modes do not see that function."""
     with torch._C.DisableTorchFunction():  # noqa: SLF001  (our own looks are not to be traced)
         settle(tensor, "torch.to_dlpack")
@@ -303,7 +314,7 @@ def to_dlpack(tensor: Any) -> Any:
         return _really_to_dlpack(tensor)
 
 
-STAND_INS: Final[dict[str, Any]] = {
+STAND_INS: Final[dict[str, Callable[..., object]]] = {
     "to_dlpack": to_dlpack,
     "from_numpy": functools.partial(_made, torch.from_numpy),
     "manual_seed": lambda *_: torch.default_generator,

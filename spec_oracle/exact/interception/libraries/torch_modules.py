@@ -6,17 +6,17 @@ whatever they are made of, and its own tensors. Should it draw after all, the gl
 run is refused (`enumerate_calls`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.interception.libraries import Arguments, Keywords, replaced
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     INTEGERS,
     boxed_positions,
@@ -28,15 +28,15 @@ from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS, to_dl
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
-_call: Final[Callable[..., Any]] = torch.nn.Module.__call__
+_call: Final[Callable[..., object]] = torch.nn.Module.__call__
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type, Enum, torch.dtype, torch.device)
 _TENSORS: Final = (torch.Tensor, torch.nn.Parameter)
 _HOLDERS: Final = frozenset({*_TENSORS, torch.Generator, list, tuple, np.ndarray})
 
-_quiet: Any = WeakIdKeyDictionary()
+_quiet: Final[MutableMapping[torch.nn.Module, bool]] = WeakIdKeyDictionary()
 """Whether a module drew nothing when it was traced."""
 
-_clean: Any = WeakIdKeyDictionary()
+_clean: Final[MutableMapping[torch.nn.Parameter, int]] = WeakIdKeyDictionary()
 """The version at which a parameter held no box: every write to it makes another one."""
 
 
@@ -45,7 +45,7 @@ def untraced_modules() -> Iterator[None]:
     """Leave modules alone that have nothing to do with random numbers; put `STAND_INS` into torch."""
     depth = 0
 
-    def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
+    def call(module: torch.nn.Module, *arguments: object, **keywords: object) -> object:
         nonlocal depth
         if depth:
             return _call(module, *arguments, **keywords)
@@ -72,7 +72,7 @@ def untraced_modules() -> Iterator[None]:
         yield
 
 
-def _tokens(*values: Any) -> Iterator[tuple[Any, list[Any]]]:
+def _tokens(*values: object) -> Iterator[tuple[torch.Tensor, list[Symbol]]]:
     """Yield the tensors of integers that hold boxes, with their symbols."""
     for tensor in tensors_in(*values):
         where = boxed_positions(tensor) if tensor.dtype in INTEGERS else None
@@ -80,7 +80,7 @@ def _tokens(*values: Any) -> Iterator[tuple[Any, list[Any]]]:
             yield tensor, symbols_at(tensor, where)
 
 
-def _decided(arguments: Any, keywords: Any) -> list[Any]:
+def _decided(arguments: Arguments, keywords: Keywords) -> list[object]:
     """Return the arguments; their tokens are decided, which an ordinary module would read anyway."""
     for tensor, symbols in _tokens(arguments, keywords):
         if all(isinstance(symbol, Pending) for symbol in symbols):
@@ -88,7 +88,7 @@ def _decided(arguments: Any, keywords: Any) -> list[Any]:
     return [*arguments, *keywords.values()]
 
 
-def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
+def _traced(module: torch.nn.Module, arguments: Arguments, keywords: Keywords) -> object:
     if module in _quiet:
         return _call(module, *arguments, **keywords)
     run = current_run()
@@ -101,7 +101,7 @@ def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
     return result
 
 
-def _is_clean_module(module: Any, seen: set[int]) -> bool:
+def _is_clean_module(module: torch.nn.Module, seen: set[int]) -> bool:
     own = vars(module)
     return (
         all(parameter is None or _is_clean_parameter(parameter) for parameter in own["_parameters"].values())
@@ -110,7 +110,7 @@ def _is_clean_module(module: Any, seen: set[int]) -> bool:
     )
 
 
-def _is_clean_parameter(parameter: Any) -> bool:
+def _is_clean_parameter(parameter: torch.nn.Parameter) -> bool:
     if _clean.get(parameter) != parameter._version:  # noqa: SLF001  # no public name
         if type(parameter) not in _TENSORS or boxed_positions(parameter) is not None:
             return False
@@ -118,7 +118,7 @@ def _is_clean_parameter(parameter: Any) -> bool:
     return True
 
 
-def _is_clean(value: Any, seen: set[int]) -> bool:
+def _is_clean(value: object, seen: set[int]) -> bool:
     """Whether a value holds no box, as far as it can be looked through."""
     if isinstance(value, _PLAIN) or id(value) in seen:
         return True
@@ -133,7 +133,7 @@ def _is_clean(value: Any, seen: set[int]) -> bool:
     return callable(value) or (parts is not None and all(_is_clean(part, seen) for part in parts))
 
 
-def _parts_of(value: Any) -> Iterable[Any] | None:
+def _parts_of(value: object) -> Iterable[object] | None:
     """Return what a value is made of, None where that is not known."""
     if isinstance(value, list | tuple | set):
         return value

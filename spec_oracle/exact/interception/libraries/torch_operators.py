@@ -8,27 +8,33 @@ are decided first, and boxed noise raises `CannotTraceError`: nothing ever compu
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 
+from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
+    ARITHMETIC,
     COMPARISONS,
+    ORDERED,
     at_once,
     compared_with_many,
     place_of,
     remembering,
 )
 from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
 from spec_oracle.exact.representatives import FEW
+from verifiers.arrays import Array
 
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
 _MOVES: Final = _CONVERSIONS | frozenset(
@@ -64,13 +70,19 @@ def _quotient(left: Scalar, right: Scalar, rounding_mode: str | None = None) -> 
     return FUNCTIONS["trunc"](quotient) if rounding_mode else quotient
 
 
-_NAMES: Final = (
-    "mul:multiply pow:power neg:negative abs:absolute clamp_min:maximum clamp_max:minimum "
-    "__rshift__:right_shift lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal"
+_NAMES: Final = dict(
+    pair.split(":")
+    for pair in """
+    sub:subtract mul:multiply div:divide pow:power neg:negative abs:absolute clamp_min:maximum
+    clamp_max:minimum __rshift__:right_shift round:rint
+    lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal
+    """.split()  # noqa: SIM905
 )
+"""numpy's names of functions that torch calls otherwise."""
+
 _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "equal"},  # torch's is of the whole
-    **{torchs: FUNCTIONS[numpys] for torchs, numpys in (pair.split(":") for pair in _NAMES.split())},
+    **{torchs: FUNCTIONS[numpys] for torchs, numpys in _NAMES.items()},
     "add": lambda left, right, alpha=1: left + _scaled(right, alpha),
     "sub": lambda left, right, alpha=1: left - _scaled(right, alpha),
     "rsub": lambda left, right, alpha=1: right - _scaled(left, alpha),
@@ -80,20 +92,8 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "clamp": _clamp,
     "frac": lambda value: value - FUNCTIONS["trunc"](value),
     "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
-    "round": FUNCTIONS["rint"],
 }
 _OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
-_ANSWERS: Final = COMPARISONS | {"lt", "le", "gt", "ge", "eq", "ne"}
-
-_REMEMBERED: Final = {
-    **{name: name for name in ("log", "log1p", "exp")},
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "neg": "negative",
-}
-_SINGLE_NAMES: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 _FOLDS: Final = {
     "sum": (FUNCTIONS["add"], "reduce"),
@@ -117,7 +117,7 @@ _NUMBERS: Final = (int, float, bool, type(None))
 _WINNERS: Final = ("argmax", "argmin")
 
 
-def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
+def on_boxes(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Run an operator, some of whose arguments hold boxes."""
     name = func.overloadpacket.__name__
     base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
@@ -136,19 +136,19 @@ def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _reads_bits(func: Any, name: str, args: Any, kwargs: Any) -> bool:
+def _reads_bits(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> bool:
     """Whether this variant of a moving operator computes on its elements after all."""
     if kwargs.get("accumulate") or "reduce" in kwargs or (name in _PUTS and True in args[3:4]):
         return True
     return func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
 
 
-def _settle_all(operation: str, *values: Any) -> None:
+def _settle_all(operation: str, *values: object) -> None:
     for tensor in tensors_in(*values):
         boxes.settle(tensor, operation)
 
 
-def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _move(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Move boxes as the bits they are, once everything that says where to is decided."""
     if name in _INDEX_ARGUMENT:
         _settle_all(f"torch.{name}", args[_INDEX_ARGUMENT[name]])
@@ -163,7 +163,7 @@ def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _keeps_boxes(source: Any, target: Any) -> bool:
+def _keeps_boxes(source: torch.dtype, target: torch.dtype) -> bool:
     return (
         source == target
         or (source in FLOATS and target in FLOATS)
@@ -171,7 +171,7 @@ def _keeps_boxes(source: Any, target: Any) -> bool:
     )
 
 
-def _destination(name: str, args: Any, kwargs: Any) -> Any:
+def _destination(name: str, args: Arguments, kwargs: Keywords) -> torch.dtype:
     """Return the dtype of the memory into which a moving operator writes."""
     if name == "_to_copy":
         return kwargs.get("dtype") or args[0].dtype
@@ -182,7 +182,9 @@ def _destination(name: str, args: Any, kwargs: Any) -> Any:
     return args[0].dtype
 
 
-def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any:
+def _convert(
+    func: OpOverload, origin: torch.Tensor, target: torch.dtype, args: Arguments, kwargs: Keywords
+) -> torch.Tensor:
     """Convert to a type with other boxes, or none: to integers, noise is truncated."""
     convert = truncate if target in INTEGERS else FUNCTIONS["positive"]
     if target == torch.bool:
@@ -195,7 +197,7 @@ def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any
     return result
 
 
-def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
+def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords) -> torch.Tensor:
     """Let torch compute, then replace the elements that depend on a box."""
     if all(type(v) in _NUMBERS or (v.numel() == 1 and v.dtype not in LOW) for v in args):
         value = _ELEMENTWISE[base](
@@ -210,8 +212,10 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     for some in boxed:
         if some is not None:
             where |= some
-    if where.size > FEW and base in _REMEMBERED and not kwargs and where.all():
-        found = _at_once(_REMEMBERED[base], args, boxed, shape)
+    name = _NAMES.get(base, base)
+    is_repeated = where.size > FEW and name in ARITHMETIC and not kwargs
+    if is_repeated and where.all():
+        found = _at_once(name, args, boxed, shape)
         if found is not None:
             result = func(*args)
             write(result, where, found)
@@ -220,22 +224,24 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
         boxes.objects_at(value, some) if isinstance(value, torch.Tensor) else value
         for value, some in zip(args, boxed, strict=True)
     ]
-    if base in _SINGLE_NAMES and all(isinstance(value, np.ndarray) for value in objects):
-        many = compared_with_many(_SINGLE_NAMES[base], *objects)
+    if name in ORDERED and all(isinstance(value, np.ndarray) for value in objects):
+        many = compared_with_many(name, *objects)
         if many is not None:
             return torch.from_numpy(many)
-    common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
+    common = torch.result_type(*args) if name in COMPARISONS and len(args) == 2 else None
     operands = [_operand(value, common, where) for value in objects]
     compute = _ELEMENTWISE[base]
-    if where.size > FEW and base in _REMEMBERED and len(operands) <= 2 and not kwargs:
-        compute = remembering(_REMEMBERED[base])
+    if is_repeated and len(operands) <= 2:
+        compute = remembering(name)
     values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     write(result, where, values)  # rounded, as torch does after each operation in low precision
     return result
 
 
-def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[Scalar] | None:
+def _at_once(
+    name: str, args: Arguments, boxed: Sequence[Booleans | None], shape: tuple[int, ...]
+) -> list[Scalar] | None:
     """Return the elements of a function of whole tensors of one formula, None for other tensors."""
     operands: list[list[Scalar]] = []
     for value, some in zip(args, boxed, strict=True):
@@ -250,7 +256,7 @@ def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[S
     return at_once(name, operands)
 
 
-def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:
+def _operand(value: Array, common: torch.dtype | None, where: Booleans) -> list[Scalar]:
     """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
     if not isinstance(value, np.ndarray):
         return [_rounded(value, common)] * np.count_nonzero(where)
@@ -259,11 +265,11 @@ def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:
     return [_rounded(element, common) for element in part] if common in LOW else part
 
 
-def _rounded(value: Scalar, dtype: Any) -> Scalar:
+def _rounded(value: Scalar, dtype: torch.dtype | None) -> Scalar:
     return value if isinstance(value, Symbol) or dtype not in LOW else LOW[dtype].at(float(value))
 
 
-def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _order(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Replace places by pending integers; the scores that take them exist but cannot be traced."""
     axis, largest = _ORDERS[name](*args, **kwargs)
     rows, boxed = (
@@ -286,7 +292,7 @@ def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _fold(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Sum or multiply along an axis, one element after the other."""
     function, method = _FOLDS[name]
     axis = args[1] if len(args) > 1 and args[1] != [] else None
@@ -302,7 +308,7 @@ def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+def _search(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
     """Find noise in sorted numbers: one decision per boundary until the place is known."""
     boundaries, wanted = args[:2] if name == "searchsorted" else args[1::-1]
     _settle_all(f"torch.{name} (boundaries)", boundaries, kwargs)

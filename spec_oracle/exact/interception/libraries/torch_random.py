@@ -1,23 +1,26 @@
 """torch's random operators on a `Source`, by operator name."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.utils._mode_utils import no_dispatch
 
+from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Traced, alike, categorical, distinct, source
+from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
 from spec_oracle.exact.interception.symbols import Scalar
 
 _BITS: Final = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-def draw(func: Any, args: Any, kwargs: Any) -> Any:
+def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Answer a random operator from the source; one that leaves torch's generator alone has drawn nothing."""
     name = f"{func.overloadpacket.__name__}.{func._overloadname}"  # noqa: SLF001  (no public name for it)
     if name in RANDOM and _has_known_law(name, args, kwargs):
@@ -35,7 +38,7 @@ def draw(func: Any, args: Any, kwargs: Any) -> Any:
     return source().other(f"torch.{func.overloadpacket.__name__}", func)(*args, **kwargs)
 
 
-def _has_known_law(name: str, args: Any, kwargs: Any) -> bool:
+def _has_known_law(name: str, args: Arguments, kwargs: Keywords) -> bool:
     """Whether rounding is no matter, or known: of uniforms on (0, 1), in the versions of torch that round."""
     tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
     dtype = kwargs.get("dtype") or (torch.get_default_dtype() if tensor is None else tensor.dtype)
@@ -49,7 +52,7 @@ def _has_known_law(name: str, args: Any, kwargs: Any) -> bool:
 
 
 @cache
-def _rounds(dtype: Any, fill: Any = torch.Tensor.uniform_) -> bool:
+def _rounds(dtype: torch.dtype, fill: Callable[..., torch.Tensor] = torch.Tensor.uniform_) -> bool:
     """Whether torch makes numbers of low precision by rounding those of float32; uniforms with 0 for 1."""
     with no_dispatch():
         low, full = (
@@ -62,23 +65,23 @@ def _rounds(dtype: Any, fill: Any = torch.Tensor.uniform_) -> bool:
         return bool(torch.equal(low, rounded))
 
 
-def _filled(tensor: Any, make: Callable[[], Scalar], *, is_formula: bool = False) -> Any:
+def _filled(tensor: torch.Tensor, make: Callable[[], Scalar], *, is_formula: bool = False) -> torch.Tensor:
     """Write fresh calls of ``make`` into every element; see `alike` for formulas."""
     everywhere, count = np.full(tuple(tensor.shape), fill_value=True), tensor.numel()
     write(tensor, everywhere, alike(make, count) if is_formula else [make() for _ in range(count)])
     return tensor
 
 
-def _tensor_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _tensor_options(kwargs: dict[str, object]) -> dict[str, object]:
     return {key: kwargs[key] for key in ("dtype", "layout", "device") if kwargs.get(key) is not None}
 
 
-def _rand(size: Any, *, out: Any = None, **kwargs: Any) -> Any:
+def _rand(size: Sequence[int], *, out: torch.Tensor = None, **kwargs: object) -> torch.Tensor:
     tensor = torch.empty(size, **_tensor_options(kwargs)) if out is None else out.resize_(size)
     return _uniform_in_place(tensor)
 
 
-def _rand_like(tensor: Any, **kwargs: Any) -> Any:
+def _rand_like(tensor: torch.Tensor, **kwargs: object) -> torch.Tensor:
     return _uniform_in_place(torch.empty_like(tensor, **_tensor_options(kwargs)))
 
 
@@ -87,7 +90,7 @@ def _uniform(bits: int, low: float, high: float) -> Scalar:
     return FUNCTIONS["add"](FUNCTIONS["multiply"](uniform, high - low), low)
 
 
-def _uniform_in_place(tensor: Any, low: float = 0.0, high: float = 1.0) -> Any:
+def _uniform_in_place(tensor: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
     _filled(tensor, partial(_uniform, _BITS[tensor.dtype], low, high), is_formula=True)
     if isinstance(source(), Traced):
         return tensor
@@ -99,17 +102,17 @@ def _exponential(bits: int, rate: float) -> Scalar:
     return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
 
 
-def _exponential_in_place(tensor: Any, rate: float = 1.0) -> Any:
+def _exponential_in_place(tensor: torch.Tensor, rate: float = 1.0) -> torch.Tensor:
     """Fill with -log(1 - u) / rate; torch's documentation excludes 0."""
     bits = _BITS[torch.float32 if tensor.dtype in LOW else tensor.dtype]
     return _filled(tensor, partial(_exponential, bits, rate), is_formula=True)
 
 
-def _bernoulli(tensor: Any, probability: float | None = None) -> Any:
+def _bernoulli(tensor: torch.Tensor, probability: float | None = None) -> torch.Tensor:
     return _bernoulli_in_place(torch.empty_like(tensor), tensor if probability is None else probability)
 
 
-def _bernoulli_in_place(tensor: Any, probability: Any = 0.5) -> Any:
+def _bernoulli_in_place(tensor: torch.Tensor, probability: torch.Tensor | float = 0.5) -> torch.Tensor:
     if isinstance(probability, float):
         chances = itertools.repeat(probability, tensor.numel())
     else:
@@ -124,7 +127,7 @@ def _bernoulli_in_place(tensor: Any, probability: Any = 0.5) -> Any:
     return _filled(tensor, coin)
 
 
-def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> Any:  # noqa: FBT001, FBT002
+def _multinomial(weights: torch.Tensor, num_samples: int, replacement: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002
     settle(weights, "multinomial")
     rows = weights.reshape(-1, weights.shape[-1]).double().cpu().numpy()
     draws = itertools.chain.from_iterable(
@@ -135,36 +138,36 @@ def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> A
     return _filled(result, lambda: next(draws))
 
 
-def _distinct(row: Any, count: int) -> list[Scalar]:
+def _distinct(row: Floats, count: int) -> list[Scalar]:
     categorical(row)  # raises for weights that are no law
     if np.count_nonzero(row) < count:
         raise RuntimeError("multinomial: not enough positive weights to draw without replacement")
     return distinct(row, count)
 
 
-def _randint(low: int, high: int, size: Any, **kwargs: Any) -> Any:
+def _randint(low: int, high: int, size: Sequence[int], **kwargs: object) -> torch.Tensor:
     options = {"dtype": torch.int64} | _tensor_options(kwargs)
     return _shifted(torch.empty(size, **options), low, high)
 
 
-def _random_in_place(tensor: Any) -> Any:
+def _random_in_place(tensor: torch.Tensor) -> torch.Tensor:
     """Fill with integers from 0 to the largest of the type, or to which all integers are floats of it."""
     floating = tensor.dtype.is_floating_point
     last = 2 ** _BITS[tensor.dtype] if floating else torch.iinfo(tensor.dtype).max
     return _shifted(tensor, 0, last + 1)
 
 
-def _shifted(tensor: Any, low: int, high: int) -> Any:
+def _shifted(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
     return _filled(tensor, lambda: FUNCTIONS["add"](source().integer(high - low), low))
 
 
-def _randperm(count: int, **kwargs: Any) -> Any:
+def _randperm(count: int, **kwargs: object) -> torch.Tensor:
     order = iter(distinct(np.ones(count), count))
     options = {"dtype": torch.int64} | _tensor_options(kwargs)
     return _filled(torch.empty(count, **options), lambda: next(order))
 
 
-RANDOM: Final[dict[str, Callable[..., Any]]] = {
+RANDOM: Final[dict[str, Callable[..., torch.Tensor]]] = {
     "rand.default": _rand,
     "rand.generator": _rand,
     "rand.out": _rand,
