@@ -28,6 +28,7 @@ def inputs_kept(subject: RuleSubject, context: Context) -> CheckResult:
         return not_asked(subject.never_batched)
     instance = next(iter(instances_for(context, subject.num_paths).values()))
     rng, requests = context.stream("verifier/inputs-kept"), effort.INPUTS_KEPT_REQUESTS
+    draws = 0
     for drafting in subject.one_of_each(instance).values():
         drafts, uniforms = (
             SampledDrafts(instance, drafting).sample(requests, rng),
@@ -36,7 +37,8 @@ def inputs_kept(subject: RuleSubject, context: Context) -> CheckResult:
         found = drafts_kept(subject, context, context.rate, drafts=drafts, uniforms=uniforms)
         if found.status is not Status.PASSED:
             return found
-    return passed("inputs unchanged", how=How.REPLAYED)
+        draws += found.draws
+    return passed("inputs unchanged", how=How.REPLAYED, draws=draws)
 
 
 @part
@@ -53,8 +55,7 @@ def drafts_kept(
 
 
 def _arrays(drafts: Drafts) -> Sequence[Array]:
-    """Return the arrays of drafts: of paths with all rows that there are, the root's of every path too."""
-    if drafts.num_paths is not None:
-        paths = drafts.paths
-        return drafts.tokens, drafts.parents, paths.draft_probs, paths.target_probs
-    return drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense()
+    if drafts.num_paths is None:
+        return drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense()
+    paths = drafts.paths  # the rows of the root are there once for each path
+    return drafts.tokens, drafts.parents, paths.draft_probs, paths.target_probs

@@ -152,15 +152,6 @@ class WritesInto:
         return verdict
 
 
-class WritesIntoTheLastPath:
-    """Writes into the draft's row before the first token of the last path."""
-
-    def verify(self, drafts, decisions):
-        verdict = verified("recursive_rejection", drafts, decisions)
-        drafts.paths.draft_probs[:, -1, 0] = 0
-        return verdict
-
-
 class Forgets:
     """Right in its first calls, then draws from the draft's distributions."""
 
@@ -226,7 +217,6 @@ class AcceptsAnyPlace:
     [
         (OfNeighbours(), "batch", "request"),
         (WritesInto(), "inputs-kept", "draft_probs changed during the call"),
-        (WritesIntoTheLastPath(), "inputs-kept", "draft_probs changed during the call"),
         (NaNAccepts(), "bad-input", "NaN draft probabilities: request"),
         (FallsBackToTokenZero(), "bad-input", "random numbers exactly 0 or just under 1: request"),
         (ClimbsFromTheLeaves(), "bad-input", "place that is its own parent: still running after"),
