@@ -44,9 +44,6 @@ _SEEDS: Final = 8
 _TIMES: Final = 3
 """Times that inputs must fail in a row."""
 
-_TREE_SIZES: Final = ("max_depth", "max_children")
-"""What a rule takes its decisions by, of trees."""
-
 _MOST_NUMBERS: Final = 200_000
 """What a file may hold."""
 
@@ -229,11 +226,10 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Drafts | Paths):
         ids = ("draft_tokens",) if len(arrays_of(value)) == 3 else ("tokens", "parents")
         names = (*ids, "draft_probs", "target_probs")
-        sizes = {name: getattr(value, name) for name in _TREE_SIZES} if "parents" in ids else {}
-        return {
-            **{name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)},
-            **sizes,
-        }
+        arrays = {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
+        if isinstance(value, Paths) or value.num_paths is not None:
+            return arrays
+        return {**arrays, "max_depth": value.max_depth, "max_children": value.max_children}
     if isinstance(value, Instance):
         return value.to_json()
     if isinstance(value, Shape):
@@ -249,11 +245,11 @@ def _same(value: Any) -> Any:
 
 def _drafts(data: Any) -> Paths | Drafts:
     """Read paths, or trees where there are parents."""
-    rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
+    draft, target = (np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs"))
     if "parents" in data:
         tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
-        return Drafts.of_tree(tokens, parents, *rows, *(data[name] for name in _TREE_SIZES))
-    return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
+        return Drafts.of_tree(tokens, parents, draft, target, data["max_depth"], data["max_children"])
+    return Paths(np.array(data["draft_tokens"], dtype=np.int64), draft, target)
 
 
 def as_drafts(value: Paths | Drafts) -> Drafts:

@@ -84,7 +84,7 @@ LAWS = [
     (lambda: emission_law("block", TOY), "verifier: expected an object with a method verify, got 'block'"),
     (lambda: emission_law(type(BLOCK), TOY), "verifier: expected an object with a method verify, got <class"),
     (lambda: emission_law(None, TOY), "verifier: expected an object with a method verify, got None"),
-    (lambda: emission_law(Odd(), TOY), "drafting: unknown law of siblings 'sideways'; known ones are independent"),
+    (lambda: emission_law(Odd(), TOY), "drafting: unknown law of siblings 'sideways'; known ones are"),
     (lambda: emission_law(BLOCK, TOY.to_json()), "instance: expected Instance, got {'vocab_size'"),
     (lambda: emission_law(BLOCK, TOY, array="jax"), "array: expected 'numpy' or 'torch', got 'jax'"),
     (

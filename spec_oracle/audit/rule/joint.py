@@ -66,7 +66,7 @@ def _both(
     """Return what two results that passed come to: the figures of the paths, the larger total variation."""
     if on_paths.findings is None or on_trees.findings is None:
         return on_paths
-    worst = max(on_paths.findings.total_variation, on_trees.findings.total_variation)
+    worst = max(found.total_variation or 0.0 for found in (on_paths.findings, on_trees.findings))
     findings = replace(on_paths.findings, total_variation=worst)
     rule, length = _length(subject, context, on_trees.findings)
     if findings.length is None or (length and length.status is Status.FAILED):
