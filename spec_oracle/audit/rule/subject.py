@@ -14,7 +14,7 @@ from spec_oracle.audit.draws import plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings, label, one_of_each
 from spec_oracle.audit.streams import stream
-from spec_oracle.contracts import ContractError, SamplerCode, as_sampler, raising
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import arithmetic
@@ -187,4 +187,6 @@ def verdicts_on(subject: RuleSubject, drafts: Drafts, uniforms: Floats) -> Integ
             node = checked_node(verdict, drafts, chosen)
             return np.stack([node, checked_next_token(verdict, drafts, chosen)], axis=1)
     except VerdictError as error:
+        if error.__cause__ is not None:  # what the rule raised
+            raise SubjectRaisedError(str(error)) from error.__cause__
         raise ContractError(str(error)) from None

@@ -16,7 +16,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
-from verifiers import ROOT, Siblings, Verdict
+from verifiers import EMPTY, ROOT, Siblings, Verdict
 from verifiers.rows import TreeRows
 
 ONLY_JOINT = AuditOptions(checks=())
@@ -405,6 +405,49 @@ def test_a_rule_of_the_former_interface_is_told_the_lines_to_change(rule):
     detail = status_of(only(report), "joint").detail
     assert "drafts.paths" in detail
     assert "Verdict.on_paths(drafts, path, num_accepted, next_token)" in detail
+
+
+class OfPathsSaidToTakeTrees:
+    """Reads the arrays of K paths, which other trees do not have."""
+
+    accepts = frozenset({"independent"})
+
+    def verify(self, drafts, decisions):
+        assert drafts.paths.num_paths
+        return verified("nss", drafts, decisions)
+
+
+def test_a_rule_that_refuses_trees_which_it_accepts_is_broken():
+    report = audit(OfPathsSaidToTakeTrees(), options=ONLY_JOINT)
+    assert (only(report).verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
+    detail = status_of(only(report), "joint").detail
+    assert "drafts: expected paths of one length" in detail
+    assert "test_rules.py:" in detail
+
+
+@pytest.mark.parametrize("check", ["shapes", "calls", "batch", "inputs-kept", "bad-input", "scale"])
+def test_no_check_passes_a_rule_that_refuses_trees(check):
+    found = result_of(check, of_rule("mine", OfPathsSaidToTakeTrees()), Context())
+    assert found.status is not Status.PASSED
+    assert "drafts: expected paths of one length" in found.detail
+
+
+class RefusesBrokenInput:
+    """Raises for rows that are no distributions, ids beyond V and parents that do not come before."""
+
+    accepts = frozenset({"top"})
+
+    def verify(self, drafts, decisions):
+        rows = np.concatenate([drafts.target.dense(), drafts.draft.dense()[:, :1]], axis=1)
+        is_law = np.isfinite(rows).all() and (rows >= 0).all() and (abs(rows.sum(axis=-1) - 1) < 1e-9).all()
+        if not is_law or not (drafts.present | (drafts.parents == EMPTY)).all():
+            raise InvalidInputError("drafts: broken")
+        return verified("nss", drafts, decisions)
+
+
+def test_broken_input_may_be_refused_with_an_error_of_ours():
+    found = result_of("bad-input", of_rule("mine", RefusesBrokenInput()), Context())
+    assert found.status is Status.PASSED, found.detail
 
 
 def test_a_rule_with_verify_tree_is_told_its_new_name():
