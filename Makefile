@@ -39,8 +39,8 @@ lm: install  ## install SmolLM2-135M and what reads it
 test-lm: lm  ## run the tests that need SmolLM2
 	$(BIN)/pytest -m lm
 
-test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of engines included
-	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)"
+test-gpu: engines  ## judge every rule on a CUDA device, compile Triton kernels, write build/gpu/suite.md; OPTIONS="--target ..."
+	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)" --figures build/gpu/suite $(OPTIONS)
 
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 

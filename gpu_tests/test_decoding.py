@@ -96,3 +96,20 @@ def test_what_cannot_be_decoded_is_refused(device):
         decode(verifiers.get("block_transport"), model, model, [PROMPT], max_new_tokens=1)
     with pytest.raises(InvalidInputError, match="prompts"):
         decode(verifiers.get("block"), model, model, [[]], max_new_tokens=1)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_request_with_its_own_generator_gets_the_same_text_in_any_batch(name, device):
+    models = [tiny_model(seed, device=device, dtype=torch.float64) for seed in (1, 2)]
+    prompts = [PROMPT, [0, 1, 2, 3, 4, 4, 1], [3]]
+    options = {"max_new_tokens": 12, "draft_length": 3, "num_paths": 2}
+
+    def texts(some):
+        own = [torch.Generator(device).manual_seed(number) for number in some]
+        chosen = [prompts[number] for number in some]
+        return decode(verifiers.get(name), *models, chosen, generator=own, **options).texts
+
+    together = texts([0, 1, 2])
+    assert texts([2, 0]) == (together[2], together[0])
+    with pytest.raises(InvalidInputError, match="generator: 1 for 2 prompts"):
+        decode(verifiers.get(name), *models, prompts[:2], generator=[seeded(device)], **options)

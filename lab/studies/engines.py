@@ -5,6 +5,7 @@ python -m lab.studies.engines --output docs/engines-results.md        # needs `m
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.listing import engine_availability
 from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
-from spec_oracle.report.audit_text import markdown_page, page_rows
+from spec_oracle.report.audit_text import PageRow, markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
@@ -41,7 +42,7 @@ def cell(*, seed: int, subject: str, among: int, **options: Any) -> dict[str, An
     del seed  # the page shows what the command line finds with its own
     chosen = AuditOptions(counterexamples=Path("counterexamples"), **options)
     (row,) = page_rows(audit_apart([subject], chosen, among=among))
-    return row
+    return asdict(row)
 
 
 audited = partial(rows_for, backend="threading")
@@ -50,8 +51,10 @@ audited = partial(rows_for, backend="threading")
 
 def page(names: Sequence[str], rows: Sequence[dict[str, Any]], command: str) -> str:
     """Return the page, with the engines in the order of ``names``."""
+    parts = [part.name for part in fields(PageRow)]
     listed = sorted(rows, key=lambda row: names.index(row["subject"]))
-    return markdown_page(listed, command, AuditOptions.alpha, AuditOptions.seed)
+    shown = [PageRow(**{part: row[part] for part in parts}) for row in listed]
+    return markdown_page(shown, command, AuditOptions.alpha, AuditOptions.seed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

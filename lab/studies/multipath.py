@@ -16,6 +16,7 @@ from lab.studies.figures import draw_all
 from lab.studies.measure import CarriedRecord, Record
 from lab.studies.toys import Grid, Toy, keys
 from spec_oracle.commands.options import add, jobs
+from spec_oracle.json_data import Json
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
@@ -24,7 +25,7 @@ Study: TypeAlias = tuple[list[Record], list[Record], list[CarriedRecord]]
 
 def plan(grid: Grid) -> Plan:
     """Return the sweep over all toys of ``grid``."""
-    toys = [list(key) for key in keys(grid)]
+    toys: list[list[Json]] = [list(key) for key in keys(grid)]
     return Plan("lab.studies.measure:cell", {"toy": toys, "max_tuples": [grid.max_tuples]})
 
 

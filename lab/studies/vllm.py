@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.parameters import Tried
 from spec_oracle.commands.options import add, jobs
+from spec_oracle.json_data import Json
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
@@ -189,7 +190,7 @@ def _logprobs(engine: VllmEngine) -> str:
 
 def plan() -> Plan:
     """Return the sweep over all cells; the longest come last, where time may be over."""
-    asked = [
+    asked: list[list[Json]] = [
         [drafter, option, length, how]
         for how, lengths, options in (
             ("as shipped", (1,), OPTIONS),

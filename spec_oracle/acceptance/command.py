@@ -1,13 +1,13 @@
 """``spec-oracle acceptance``: accepted counts of an engine beside what its rule should accept."""
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from spec_oracle.commands.options import Command, emit, rate, report_options, value
 from spec_oracle.errors import InvalidInputError
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Read the log, write its figures, and return the exit code."""
     from spec_oracle.acceptance import acceptance
     from spec_oracle.acceptance.log import read_calls

@@ -4,7 +4,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy
@@ -204,7 +203,8 @@ def _chances(calls: LoggedCalls, rule: str, noise: float) -> Chances:
 
 def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_value: float) -> RuleFigures:
     expected = accepted_lengths(evidence.chances.known).sum(axis=1)
-    bounds: Any = calls.surplus if "surplus" in RULES[name].needs else (0, 0)
+    surplus = calls.surplus if "surplus" in RULES[name].needs else None
+    is_bounded = surplus is not None and not np.array_equal(surplus[0], surplus[1])
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
     return RuleFigures(
         name,
@@ -213,7 +213,7 @@ def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_valu
         (low, high),
         mean_interval(expected, calls.prompts),
         p_value,
-        evidence.p_value_of_total() if np.array_equal(*bounds) else None,
+        None if is_bounded else evidence.p_value_of_total(),
     )
 
 

@@ -16,15 +16,15 @@ such a list share the rest of the probability in an unknown way, so that S_i is 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 
-from spec_oracle.arrays import Floats, Integers, Numbers
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.json_data import Json
 from spec_oracle.validation import is_real, is_whole
 
 ROUNDING = 1e-4
@@ -53,10 +53,10 @@ class LoggedCalls:
     surplus: Numbers | None = None
     largest: Numbers | None = None
     entropy: Numbers | None = None
-    prompts: tuple[Any, ...] = ()
+    prompts: tuple[Hashable, ...] = ()
 
     @property
-    def is_draft(self) -> Any:
+    def is_draft(self) -> Booleans:
         """Where a token was drafted, bool [N, L]."""
         return np.arange(self.p.shape[1])[None, :] < self.lengths[:, None]
 
@@ -67,48 +67,52 @@ def read_calls(lines: Iterable[str]) -> LoggedCalls:
     Raises `InvalidInputError` that names the line and the field, and for a log without any drafted token.
     """
     calls = [_call(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not any(call["length"] for call in calls):
+    if not any(call.length for call in calls):
         raise InvalidInputError("log: it holds no call with drafted tokens")
-    width = max(call["length"] for call in calls)
+    width = max(call.length for call in calls)
 
-    def padded(name: str, value: float = 0.0) -> Any:
-        if any(name not in call for call in calls):
-            return None
-        rows = [np.asarray(call[name], dtype=np.float64) for call in calls]
+    def padded(name: str, value: float = 0.0) -> Floats:
+        rows = [call.numbers[name] for call in calls]
         after = [[(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])] for row in rows]
         filled = [np.pad(row, pad, constant_values=value) for row, pad in zip(rows, after, strict=True)]
         return np.stack(filled, axis=-2)
 
+    known = {name for name in _NUMBERS if all(name in call.numbers for call in calls)}
     return LoggedCalls(
-        np.array([call["length"] for call in calls]),
-        np.array([call["accepted"] for call in calls]),
+        np.array([call.length for call in calls]),
+        np.array([call.accepted for call in calls]),
         padded("p"),
         padded("q", 1.0),
-        padded("surplus"),
-        padded("largest", 1.0),
-        padded("entropy"),
-        tuple(call["prompt"] for call in calls),
+        padded("surplus") if "surplus" in known else None,
+        padded("largest", 1.0) if "largest" in known else None,
+        padded("entropy") if "entropy" in known else None,
+        tuple(call.prompt for call in calls),
     )
 
 
 def digest(
-    tokens: Sequence[int], target: Sequence[Row], draft: Sequence[Row], known: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the fields of a log that follow from the rows along the drafted ``tokens``, L each.
+    tokens: Sequence[int],
+    target: Sequence[Row],
+    draft: Sequence[Row],
+    known: Mapping[str, Floats] | None = None,
+) -> dict[str, Floats]:
+    """Return the fields of a log that follow from the rows along the drafted ``tokens``, [L] each.
 
     ``known`` fields (p, q) come first. ``surplus`` [2, L] are bounds, equal for whole rows; ``p``, ``q``,
     ``surplus`` and ``entropy`` are left out where the lists of likeliest tokens do not determine them.
     """
-    found: dict[str, Any] = {"largest": [float(probs.max()) for _, probs in target]}
+    found = {"largest": np.array([probs.max() for _, probs in target], dtype=np.float64)}
     for name, rows in (("p", target), ("q", draft)):
         places = [np.flatnonzero(ids == token) for token, (ids, _) in zip(tokens, rows, strict=True)]
         if all(place.size for place in places):
-            found[name] = [float(row[1][place[0]]) for row, place in zip(rows, places, strict=True)]
+            probs = [row[1][place[0]] for row, place in zip(rows, places, strict=True)]
+            found[name] = np.array(probs, dtype=np.float64)
     found |= known or {}
     if all(1 - probs.sum() <= NO_REST for _, probs in target):
-        found["entropy"] = [float(scipy.special.entr(probs).sum()) for _, probs in target]
-    if found.keys() >= {"p", "q"} and min(found["q"], default=1) > 0:
-        weights = block_weights(np.array([found["p"]]), np.array([found["q"]]))[0]
+        entropies = [scipy.special.entr(probs).sum() for _, probs in target]
+        found["entropy"] = np.array(entropies, dtype=np.float64)
+    if found.keys() >= {"p", "q"} and (found["q"] > 0).all():
+        weights = block_weights(found["p"][None], found["q"][None])[0]
         bounds = [_surplus(*one) for one in zip(weights[:-1], target, draft, strict=True)]
         found["surplus"] = np.array(bounds).reshape(-1, 2).T
     return found
@@ -116,7 +120,7 @@ def digest(
 
 def block_weights(p: Numbers, q: Numbers) -> Numbers:
     """Return w_0 = 1, w_i = min(1, w_{i-1} p_i / q_i), [N, L+1], from p and q [N, L]."""
-    ones = p[:, 0] * 0 + 1
+    ones = p.sum(axis=1) * 0 + 1  # of no tokens, too
     weights = [ones]
     for ratio in (p / q).T:
         weights.append(np.minimum(ones, weights[-1] * ratio))
@@ -136,7 +140,20 @@ def _surplus(weight: float, target: Row, draft: Row) -> tuple[float, float]:
     return known + max(0.0, weight * rest[0] - rest[1]), known + weight * rest[0]
 
 
-def _call(line: str, where: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class LoggedCall:
+    """One line of a log: the ``numbers`` of a draft of ``length`` tokens, by the names of the fields."""
+
+    length: int
+    accepted: int
+    prompt: str
+    numbers: Mapping[str, Floats]
+
+
+_NUMBERS = ("p", "q", "surplus", "largest", "entropy")
+
+
+def _call(line: str, where: str) -> LoggedCall:
     try:
         data = json.loads(line)
     except ValueError as error:
@@ -146,31 +163,31 @@ def _call(line: str, where: str) -> dict[str, Any]:
     tokens = data.get("drafted")
     if not isinstance(tokens, list) or not all(is_whole(token) and token >= 0 for token in tokens):
         raise InvalidInputError(f"{where}: drafted: expected a list of token ids, got {tokens!r:.60}")
-    accepted: Any = data.get("accepted")
+    accepted = data.get("accepted")
     if not is_whole(accepted) or not 0 <= accepted <= len(tokens):
         raise InvalidInputError(f"{where}: accepted: expected 0..{len(tokens)}, got {accepted!r}")
     numbers = {
         name: _numbers(data[name], len(tokens), f"{where}: {name}", np.inf if name == "entropy" else 1.0)
-        for name in ("p", "q", "surplus", "largest", "entropy")
+        for name in _NUMBERS
         if data.get(name) is not None
     }
     if "surplus" in numbers:
         numbers["surplus"] = np.stack([numbers["surplus"]] * 2)
-    call: dict[str, Any] = {"length": len(tokens), "accepted": accepted, "prompt": repr(data.get("prompt"))}
+    found: dict[str, Floats] = {}
     if "target" in data and "draft" in data:
         target, draft = (_rows(data[name], len(tokens), f"{where}: {name}") for name in ("target", "draft"))
-        call |= digest(tokens, target, draft, {name: numbers[name] for name in numbers.keys() & {"p", "q"}})
-    call |= numbers
+        found = digest(tokens, target, draft, {name: numbers[name] for name in numbers.keys() & {"p", "q"}})
+    found |= numbers
     for name in ("p", "q"):
-        if name not in call:
+        if name not in found:
             rows_too = 'or rows ("target" and "draft") that list the drafted tokens'
             raise InvalidInputError(f"{where}: {name}: expected {len(tokens)} probabilities, {rows_too}")
-    if not (np.asarray(call["q"]) > 0).all():
+    if not (found["q"] > 0).all():
         raise InvalidInputError(f"{where}: q: a drafted token has probability 0; log it at full precision")
-    return call
+    return LoggedCall(len(tokens), accepted, repr(data.get("prompt")), found)
 
 
-def _numbers(values: Any, length: int, where: str, most: float) -> Floats:
+def _numbers(values: Json, length: int, where: str, most: float) -> Floats:
     """Return numbers in [0, ``most``]; what rounding lifts above 1 is 1."""
     if not isinstance(values, list) or len(values) != length:
         raise InvalidInputError(f"{where}: expected a list of {length} numbers, got {values!r:.60}")
@@ -180,22 +197,22 @@ def _numbers(values: Any, length: int, where: str, most: float) -> Floats:
     return np.asarray(np.minimum(np.asarray(values, dtype=np.float64), most))
 
 
-def _rows(rows: Any, length: int, where: str) -> list[Row]:
+def _rows(rows: Json, length: int, where: str) -> list[Row]:
     if not isinstance(rows, list) or len(rows) < length:
         raise InvalidInputError(f"{where}: expected {length} rows, got {rows!r:.60}")
     return [_row(row, f"{where}[{place}]") for place, row in enumerate(rows[:length])]
 
 
-def _row(row: Any, where: str) -> Row:
-    is_list = isinstance(row, Mapping)
-    probs = row.get("probs") if is_list else row
+def _row(row: Json, where: str) -> Row:
+    listed = row if isinstance(row, Mapping) else None
+    probs = row if listed is None else listed.get("probs")
     if not isinstance(probs, list) or not probs:
         raise InvalidInputError(f'{where}: expected V probabilities or {{"ids", "probs"}}, got {row!r:.60}')
     numbers = _numbers(probs, len(probs), where, 1.0)
-    ids = row.get("ids") if is_list else [*range(len(probs))]
+    ids = [*range(len(probs))] if listed is None else listed.get("ids")
     if not isinstance(ids, list) or len(ids) != len(probs) or len(set(ids)) != len(ids):
         raise InvalidInputError(f"{where}: ids: expected {len(probs)} different token ids, got {ids!r:.60}")
     total = float(numbers.sum())
-    if total > 1 + ROUNDING or (total < 1 - ROUNDING and not is_list):
+    if total > 1 + ROUNDING or (total < 1 - ROUNDING and listed is None):
         raise InvalidInputError(f"{where}: expected a total of 1, got {total:g}")
     return np.asarray(ids, dtype=np.int64), numbers

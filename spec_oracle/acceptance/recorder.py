@@ -35,12 +35,17 @@ import numpy as np
 from spec_oracle.acceptance.log import Row, digest
 from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.json_data import Json
+from verifiers.arrays import Array
 
 VERIFICATION = "_speculative_sampling"
 """The function of `transformers.generation.utils` that verifies a draft."""
 
 VLLM_VERIFICATION = "rejection_sample"
 """The function of `vllm.v1.sample.rejection_sampler` that verifies the drafts of a step."""
+
+Arguments: TypeAlias = Mapping[str, Any]
+"""The arguments of a function of an engine, by name."""
 
 Verified: TypeAlias = tuple[list[int], Floats, Floats]
 """Drafted tokens [L], and what they are verified by: target rows [L or more, V] and draft rows [L, V]."""
@@ -51,20 +56,20 @@ class Recorder:
     """Writes calls to ``file``; ``prompt`` labels those that follow, ``calls`` counts them."""
 
     file: TextIO
-    prompt: Any = None
+    prompt: Json = None
     calls: int = 0
 
-    def write(self, tokens: Sequence[int], accepted: int, target: Any, draft: Any) -> None:
+    def write(self, tokens: Sequence[int], accepted: int, target: Array, draft: Array) -> None:
         """Write a call: ``tokens`` [L], how many were accepted, probabilities [L or L+1, V] and [L, V]."""
         target_rows, draft_rows = ([_row(row) for row in one[: len(tokens)]] for one in (target, draft))
-        numbers = digest(tokens, target_rows, draft_rows)
-        numbers["surplus"] = numbers["surplus"][0].tolist()
+        numbers = {name: found.tolist() for name, found in digest(tokens, target_rows, draft_rows).items()}
+        numbers["surplus"] = numbers["surplus"][0]
         label = {} if self.prompt is None else {"prompt": self.prompt}
         self.file.write(json.dumps({**label, "drafted": [*tokens], "accepted": accepted, **numbers}) + "\n")
         self.calls += 1
 
 
-def _row(probabilities: Any) -> Row:
+def _row(probabilities: Array) -> Row:
     return np.arange(len(probabilities)), np.asarray(probabilities, dtype=np.float64)
 
 
@@ -80,7 +85,7 @@ class Verification:
     module: str
     name: str
     needed: frozenset[str]
-    verified: Callable[[Mapping[str, Any]], Sequence[Verified]]
+    verified: Callable[[Arguments], Sequence[Verified]]
     accepted: Callable[[Any], Iterable[int]]
     otherwise: str
 
@@ -88,14 +93,14 @@ class Verification:
     def recorded(self, path: str | PathLike[str], caller: str) -> Iterator[Recorder]:
         """Wrap the function, and write every draft with a token to the log at ``path``."""
         module = import_module(self.module)
-        verify: Any = getattr(module, self.name, None)
+        verify: Callable[..., object] | None = getattr(module, self.name, None)
         signature = inspect.signature(verify) if verify else None
-        if signature is None or not signature.parameters.keys() >= self.needed:
+        if verify is None or signature is None or not signature.parameters.keys() >= self.needed:
             missing = f"{self.name}({', '.join(sorted(self.needed))}) of {self.module}"
             package = self.module.partition(".")[0]
             raise InvalidInputError(f"{caller}: this version of {package} does not have {missing}")
 
-        def recorded(*arguments: Any, **keywords: Any) -> Any:
+        def recorded(*arguments: object, **keywords: object) -> object:
             # Read first: the function may overwrite its arguments.
             drafts = self.verified(signature.bind(*arguments, **keywords).arguments)
             result = verify(*arguments, **keywords)
@@ -113,7 +118,7 @@ class Verification:
             )
 
 
-def _of_transformers(given: Mapping[str, Any]) -> Sequence[Verified]:
+def _of_transformers(given: Arguments) -> Sequence[Verified]:
     """Return one draft: ``candidate_input_ids`` int [1, T] end with L drafted tokens, logits [1, L, V]."""
     length = int(given["candidate_length"])
     target, draft = (
@@ -123,7 +128,7 @@ def _of_transformers(given: Mapping[str, Any]) -> Sequence[Verified]:
     return [(given["candidate_input_ids"][0, -length:].tolist() if length else [], target, draft)]
 
 
-def _of_vllm(given: Mapping[str, Any]) -> Sequence[Verified]:
+def _of_vllm(given: Arguments) -> Sequence[Verified]:
     """Return the drafts of B requests, whose N tokens follow each other; logits after all filters, [N, V].
 
     Without ``draft_probs`` a draft is verified as certain, and so is one of a greedy request, whose target
@@ -151,7 +156,7 @@ def _of_vllm(given: Mapping[str, Any]) -> Sequence[Verified]:
     return found
 
 
-def _numbers(rows: Any) -> Floats:
+def _numbers(rows: Array) -> Floats:
     return np.asarray(rows.detach().cpu().numpy(), dtype=np.float64)
 
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE
+from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
 
@@ -94,8 +94,8 @@ def _sensitivity(found: Acceptance) -> str:
     return f"acceptance probabilities {' or '.join(parts)} would be detected (power 0.999)"
 
 
-def _data(found: Acceptance) -> dict[str, Any]:
-    def pair(ends: tuple[float, ...]) -> list[Any]:
+def _data(found: Acceptance) -> dict[str, Json]:
+    def pair(ends: tuple[float, ...]) -> list[str | float | None]:
         return [plain(end) for end in ends]
 
     return {

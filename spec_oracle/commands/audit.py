@@ -1,10 +1,10 @@
 """``spec-oracle audit``: whether verifiers, samplers and engines are lossless."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from spec_oracle.commands.options import (
     OK,
@@ -29,8 +29,11 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
+if TYPE_CHECKING:
+    from spec_oracle.audit.failing_inputs import Again
 
-def run(options: Any) -> int:
+
+def run(options: Namespace) -> int:
     """Audit the subjects, write the report, and return its exit code."""
     options = _as_fields(options)
     from spec_oracle.audit.isolation import Isolation, audit_apart
@@ -67,13 +70,13 @@ def run(options: Any) -> int:
     given = given_fields(AuditOptions, options)
     # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
     subjects = subjects or list(found.subjects or subject_names())
-    limits = {"jobs": cores(), **found.limits, **given_fields(Isolation, options)}
+    isolation = found.isolation(cores(), **given_fields(Isolation, options))
     own = {name: found.options_of(name, **given) for name in subjects}
     # The instances of a command line are for looking at a subject, not for comparing it.
     baseline = options.baseline or (None if options.instance else found.baseline)
     compared = beside_baseline(baseline, update=options.update_baseline)
     with showing_progress() as tell:
-        report = audit_apart(subjects, found.options_of("", **given), Isolation(**limits), tell, own=own)
+        report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
     report, line = compared(report)
     if line:
         progress(line)
@@ -86,7 +89,7 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-def _as_fields(options: Any) -> Any:
+def _as_fields(options: Namespace) -> Namespace:
     """Return the options with those that are short for others in the form of `AuditOptions`."""
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
     if options.quick:
@@ -102,7 +105,7 @@ def _as_fields(options: Any) -> Any:
     return options
 
 
-def _saved_inputs(path: Path) -> Any:
+def _saved_inputs(path: Path) -> "Again | None":
     """Return the saved inputs of a failed check, None for an instance file."""
     from spec_oracle.audit import AuditOptions  # noqa: F401  # with it come the parts of all checks
     from spec_oracle.audit.failing_inputs import Again

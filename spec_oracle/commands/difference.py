@@ -1,12 +1,12 @@
 """``spec-oracle diff``: what changed between two reports."""
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from spec_oracle.commands.options import Command, emit, report_options, value
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Write what changed; return 1 if anything got worse."""
     from spec_oracle.gate.difference import difference
     from spec_oracle.report.difference import FORMATS

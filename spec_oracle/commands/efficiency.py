@@ -1,7 +1,8 @@
 """``spec-oracle efficiency`` and ``optimum``: exact figures and what bounds them."""
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import verifiers
 from spec_oracle.commands.options import (
@@ -22,8 +23,11 @@ from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, requi
 from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
 
+if TYPE_CHECKING:
+    from spec_oracle.efficiency import DraftTrees
 
-def run(options: Any) -> int:
+
+def run(options: Namespace) -> int:
     """Write the figures of every verifier on every instance, or on a pair of language models."""
     from spec_oracle.efficiency import efficiencies, sweeps
     from spec_oracle.report import efficiency
@@ -44,13 +48,13 @@ def run(options: Any) -> int:
     for path in options.files:
         instance = Instance.load(path)
         progress(str(path))
-        how = {"exact": options.exact, "array": options.array, "tree": tree}
-        results += efficiencies(str(path), instance, names, **how)
+        exact, array = options.exact, options.array
+        results += efficiencies(str(path), instance, names, exact=exact, array=array, tree=tree)
     emit(options, efficiency.FORMATS[options.format](results))
     return OK
 
 
-def _asked(options: Any) -> tuple[list[str], Any]:
+def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
     """Return the names of the rules, and the draft trees, if the drafts are others than K paths."""
     from spec_oracle.audit.rules import named_verifier
     from spec_oracle.efficiency import DraftTrees
@@ -71,7 +75,7 @@ def _asked(options: Any) -> tuple[list[str], Any]:
     return options.verifier, tree
 
 
-def _run_pair(options: Any, names: list[str]) -> int:
+def _run_pair(options: Namespace, names: list[str]) -> int:
     from spec_oracle.language_models import report
     from spec_oracle.language_models.efficiency import pair_efficiency
     from spec_oracle.language_models.plot import save_pair_plot
@@ -93,7 +97,7 @@ def _run_pair(options: Any, names: list[str]) -> int:
     return OK
 
 
-def run_optimum(options: Any) -> int:
+def run_optimum(options: Namespace) -> int:
     """Write the optima of every instance, their certificates checked."""
     from spec_oracle.audit.rules import named_verifier
     from spec_oracle.optimum import checked_optima

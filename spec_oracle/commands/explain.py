@@ -1,11 +1,11 @@
 """``spec-oracle explain``: what a check asks, how it knows, what it found, how to reproduce its result."""
 
-from typing import Any
+from argparse import Namespace
 
 from spec_oracle.commands.options import OK, Command, emit, report_options, value
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Write the page of a check, or a line on every check."""
     from spec_oracle.report.explain import check_page, list_of_checks
 

@@ -4,17 +4,18 @@ import os
 import re
 import sys
 import textwrap
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from spec_oracle.commands.options import OK, Command, flag, value
-from spec_oracle.commands.signatures import Argument, Guess, guess
+from spec_oracle.commands.signatures import Argument, Guess, Layout, guess
 from spec_oracle.errors import InvalidInputError
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Write the files, and say what was guessed, what is not known, and what to run next."""
     from spec_oracle.audit.subjects import imported, is_engine, require_name
 
@@ -96,7 +97,7 @@ def _told_of_none(guessed: Guess) -> Iterator[str]:
     for argument in guessed.optional:
         audited = f"{_name_without(argument)} is audited, too"
         yield f"{argument.name} may be None, for which {argument.without}: {audited}"
-    others = [one.name for one in guessed.arguments if one.value and one.may_be_none and not one.without]
+    others = [one.name for one in guessed.given if one.value and one.may_be_none and not one.without]
     if others:
         yield f"may be None, but are audited only with a value: {', '.join(others)}"
 
@@ -135,21 +136,24 @@ def _write(files: Mapping[Path, str], added: Mapping[Path, str], *, force: bool)
 
 
 def _told(name: str, guessed: Guess) -> Iterator[str]:
-    """Yield what was guessed of a function, and what is not known."""
-    layout = "flat tensors, requests end to end" if guessed.is_flat else "padded tensors"
-    yield f"{name}: {layout}; {guessed.array}"
-    known = [argument for argument in guessed.arguments if argument.value]
-    width = max((len(argument.name) for argument in known), default=0)
-    yield "guessed from names, annotations and comments, to be looked over:"
-    for argument in known:
-        shown = ", ".join(re.findall(r"^ +(\w+)=", argument.value, re.MULTILINE)) or argument.value
-        yield f"  {argument.name:{width}}  {argument.role}: {shown}"
-    yield f"  {'returns':{width}}  {guessed.result}" if guessed.result_known else "  returns: not known"
+    """Yield what each parameter was taken for, and what is not known."""
+    yield f"{name}: {_LAYOUTS[guessed.layout]}; {guessed.array}"
+    said = [(argument.name, argument.said) for argument in guessed.arguments]
+    said += [(need, "of the constructor, not known: TODO") for need in guessed.needs]
+    said.append(("returns", guessed.result or "not known: TODO"))
+    width = max(len(name) for name, _ in said)
+    yield "guessed from names, annotations, comments and code, to be looked over:"
+    yield from (f"  {name:{width}}  {what}" for name, what in said)
     if guessed.array == "numpy" and guessed.unknown:
         yield "the helpers for flat tensors and bonus tokens are for torch: numpy arrays are left to you"
-    for what, names in (("not known", guessed.unknown), ("left at their defaults", guessed.defaults)):
-        if names:
-            yield f"{what}: {', '.join(names)}"
+
+
+_LAYOUTS: Final[Mapping[Layout, str]] = {
+    "flat": "flat tensors, requests end to end",
+    "padded": "padded tensors",
+    "tree": "a draft tree for each request, audited as a chain: trees that branch need an adapter of yours",
+    "one request": "one request at a time",
+}
 
 
 def adapter_text(name: str, guessed: Guess) -> str:
@@ -165,7 +169,7 @@ def adapter_text(name: str, guessed: Guess) -> str:
     for one in guessed.optional:
         left = guessed.leaving_out(one)
         if guessed.keeps_contract:
-            left = replace(left, result="output", result_known=True)
+            left = replace(left, result="output")
         about = f"Keep the contract with None for {one.name}: {one.without}."
         functions.append(_function(_name_without(one), about, left, called))
     made = f"under_test = {top}({', '.join(f'{need}=None' for need in guessed.needs)})"
@@ -182,19 +186,30 @@ def adapter_text(name: str, guessed: Guess) -> str:
 
 
 def _function(name: str, about: str, guessed: Guess, called: str) -> str:
-    """Return a function with the sampler contract as its parameters, and a call of the user's as its body."""
-    values = " ".join(argument.value for argument in guessed.arguments)
-    takes_uniforms, is_flat = "uniforms" in values, guessed.is_flat and guessed.array == "torch"
+    """Return a function with the sampler contract as its parameters, and a call of the user's as its body.
+
+    Where that takes one request at a time, a second function calls it for one.
+    """
+    values = " ".join(argument.value for argument in guessed.given)
+    takes_uniforms, is_flat = "uniforms" in values, guessed.layout == "flat" and guessed.array == "torch"
     options = ["draft_lengths"] * (is_flat and not takes_uniforms) + ["is_greedy"] * ("is_greedy" in values)
     fourth = "uniforms" if takes_uniforms else "generator"
-    signature = ", ".join(
-        [
-            *("draft_tokens", "draft_probs", "target_probs", fourth),
-            *(["*", *(f"{option}=None" for option in options)] if options else []),
-        ]
+    given = f"draft_tokens, draft_probs, target_probs, {fourth}"
+    keywords = "".join(f", {option}=None" for option in options)
+    body = [*_batch(guessed, options), *_call(guessed, called, fourth)]
+    if guessed.layout != "one request":
+        return _defined(name, f"{given}, *{keywords}" if options else given, about, body)
+    one = name.replace("verify", "verify_one", 1)
+    both = (
+        _defined(name, given, about, [f"return one_by_one({one}, {given})"]),
+        _defined(one, given, "Return the tokens that one request emits: of [L], [L, V], [L+1, V].", body),
     )
-    body = textwrap.indent("\n".join([*_batch(is_flat, options), *_call(guessed, called, fourth)]), "    ")
-    return f'def {name}({signature}):\n    """{about}"""\n{body}\n'
+    return "\n\n".join(both)
+
+
+def _defined(name: str, parameters: str, about: str, body: Sequence[str]) -> str:
+    lines = textwrap.indent("\n".join(body), "    ")
+    return f'def {name}({parameters}):\n    """{about}"""\n{lines}\n'
 
 
 _LIBRARIES = {
@@ -202,41 +217,43 @@ _LIBRARIES = {
     r"np\.": "import numpy as np",
     r"torch\.": "import torch",
 }
-_HELPERS = [
-    "drawing_from",
-    "fresh_seed",
-    "from_accepted",
-    "from_lengths",
-    "from_padded",
-    "logits_of",
-    "sample_bonus",
-]
+_HELPERS = {
+    "adapting": (
+        *("drawing_from", "fresh_seed", "from_accepted", "from_lengths", "from_padded"),
+        *("logits_of", "sample_bonus"),
+    ),
+    "flat": ("flat",),
+    "one_by_one": ("one_by_one",),
+}
+"""Our functions that an adapter may call, by their modules."""
 
 
 def _helpers(text: str) -> Iterator[str]:
     """Yield the imports of our functions that an adapter calls."""
-    if used := [name for name in _HELPERS if re.search(rf"(?<!\.)\b{name}\(", text)]:
-        yield f"from spec_oracle.contracts.adapting import {', '.join(used)}"
-    if "flat(" in text:
-        yield "from spec_oracle.contracts.flat import flat"
+    for module, names in _HELPERS.items():
+        if used := [name for name in names if re.search(rf"(?<!\.)\b{name}\(", text)]:
+            yield f"from spec_oracle.contracts.{module} import {', '.join(used)}"
 
 
-def _batch(is_flat: bool, options: list[str]) -> Iterator[str]:  # noqa: FBT001
+def _batch(guessed: Guess, options: Sequence[str]) -> Iterator[str]:
     """Yield the lines before the call that lay out the batch."""
-    if is_flat:
+    if guessed.layout == "flat" and guessed.array == "torch":
         given = ["draft_tokens", "draft_probs", "target_probs", *(f"{name}={name}" for name in options)]
         yield f"batch = flat({', '.join(given)})"
     elif options:
         yield "if is_greedy is None:"
         yield "    is_greedy = torch.zeros(len(draft_tokens), dtype=torch.bool)"
+    if guessed.layout == "tree":
+        yield "places = torch.nn.functional.pad(draft_tokens, (1, 0))  # a root before the chain"
 
 
 def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     """Yield the call, what is made of the generator before it, and the result."""
-    is_handed = any(argument.value == "generator" for argument in guessed.arguments)
+    is_handed = any(argument.value == "generator" for argument in guessed.given)
     arguments = []
-    for one in guessed.arguments:
-        if "(generator)" in one.value or "SimpleNamespace(" in one.value:
+    for one in guessed.given:
+        is_made = "(generator)" in one.value or "SimpleNamespace(" in one.value
+        if is_made or one.role.is_written or one.role.is_of_trees:
             yield f"{one.name} = {one.value}"
         elif "sample_bonus" in one.value and is_handed:
             # Two that sample from one stream must not both begin where it is.
@@ -245,24 +262,32 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
             arguments.append(one)
             continue
         arguments.append(replace(one, value=one.name))
-    call = [f"output = {called}(", *(f"    {_argument(one)}" for one in arguments), ")"]
+    result = guessed.result or ("from_padded(output)" if guessed.layout != "one request" else "output")
+    if guessed.array == "numpy" and guessed.layout != "one request":
+        result = "output"
+    call = [
+        f"output = {called}(" if "output" in result else f"{called}(",
+        *(f"    {_argument(one)}" for one in arguments),
+    ]
+    if left := [one.name for one in guessed.arguments if one.is_left]:
+        call.append(f"    # left at their defaults: {', '.join(left)}")
+    call.append(")")
     if fourth == "generator" and not is_handed and guessed.array == "torch":
         call = ["with drawing_from(generator):", *(f"    {line}" for line in call)]
     yield from call
-    result = guessed.result
-    if guessed.array == "numpy":
-        result = "output"
-    elif guessed.is_flat and result.startswith("from_padded"):
+    if guessed.layout == "flat" and result.startswith("from_padded"):
         result = f"batch.{result}"
-    yield f"return {result}" + "  # TODO: what does it return?" * (not guessed.result_known)
+    yield f"return {result}" + "  # TODO: what does it return?" * (not guessed.result)
 
 
 def _argument(argument: Argument) -> str:
-    """Return the line of a call that hands over an argument, with what its line in the signature says."""
+    """Return the line of a call that hands over an argument: what it was taken for, what its comment says."""
     handed = argument.value or "None"
     given = f"{handed}," if argument.by_position else f"{argument.name}={handed},"
-    said = argument.comment if argument.value else f"TODO: {argument.comment or 'what is it?'}"
-    return f"{given}  # {said}" if said else given
+    if not argument.value:
+        return f"{given}  # TODO: {argument.comment or 'what is it?'}"
+    between = " " if re.fullmatch(r"\[[^\]]*\]", argument.comment) else "; " * bool(argument.comment)
+    return f"{given}  # {argument.role.what}{between}{argument.comment}"
 
 
 INIT = Command(

@@ -1,20 +1,20 @@
 """``spec-oracle instance``: make instance files."""
 
 import json
-from typing import Any
+from argparse import Namespace
 
 from spec_oracle.commands.options import OK, Command, emit, positive, report_options, sizes, value
 from spec_oracle.language_models.command import PAIR, pair_of
 from spec_oracle.toy import KINDS, Instance
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Write the instance that the kind makes."""
     emit(options, json.dumps(options.made(options).to_json(), indent=1) + "\n")
     return OK
 
 
-def _random(options: Any) -> Instance:
+def _random(options: Namespace) -> Instance:
     instance = Instance.random(
         options.vocab_size,
         options.draft_length,
@@ -27,11 +27,11 @@ def _random(options: Any) -> Instance:
     return instance if options.denominator is None else instance.rounded(options.denominator)
 
 
-def _worked(options: Any) -> Instance:
+def _worked(options: Namespace) -> Instance:
     return Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2, num_paths=options.num_paths)
 
 
-def _cut(options: Any) -> Instance:
+def _cut(options: Namespace) -> Instance:
     from spec_oracle.language_models.cuts import cut_instance
 
     return cut_instance(options.prompt, **pair_of(options))

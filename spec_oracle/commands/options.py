@@ -13,7 +13,7 @@ from spec_oracle.errors import InvalidInputError
 OK, LOSSY, INCONCLUSIVE, FAILED = 0, 1, 2, 3
 """Exit codes: lossless, lossy, inconclusive or nothing tested, usage or internal error."""
 
-Option: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
+Option: TypeAlias = tuple[tuple[str, ...], Mapping[str, Any]]
 """The arguments of ``ArgumentParser.add_argument``."""
 
 
@@ -34,15 +34,15 @@ class Command:
     the options; ``kinds`` are commands of a command.
     """
 
-    run: Callable[[Any], int]
+    run: Callable[[argparse.Namespace], int]
     asks: str
     example: str = ""
     more: str = ""
     options: Mapping[str, Sequence[Option]] = field(default_factory=dict)
     kinds: Mapping[str, "Command"] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
-    def add_to(self, commands: Any, name: str) -> None:
+    def add_to(self, commands: "argparse._SubParsersAction[Parser]", name: str) -> None:
         """Add the command to the commands of a parser."""
         parser = commands.add_parser(
             name,
@@ -61,7 +61,12 @@ class Command:
 
 
 def value(
-    name: str, metavar: str | None, what: str, kind: Any = str, default: Any = None, **how: Any
+    name: str,
+    metavar: str | None,
+    what: str,
+    kind: Callable[[str], object] = str,
+    default: object = None,
+    **how: object,
 ) -> Option:
     """Return an option with a value, or an argument; its help ends with the default, if there is one."""
     usual = f"{default:g}" if isinstance(default, float) else default
@@ -69,7 +74,7 @@ def value(
     return (name,), {"metavar": metavar, "help": shown, "type": kind, "default": default, **how}
 
 
-def several(name: str, metavar: str, what: str, kind: Any = str, **how: Any) -> Option:
+def several(name: str, metavar: str, what: str, kind: Callable[[str], object] = str, **how: object) -> Option:
     """Return an option that may be given several times; None where it is not given."""
     return value(name, metavar, f"{what}; repeatable", kind, action="append", **how)
 
@@ -79,7 +84,7 @@ def flag(name: str, what: str, *names: str) -> Option:
     return (*names, name), {"action": "store_true", "help": what}
 
 
-def add(parser: Any, *options: Option) -> None:
+def add(parser: "argparse._ActionsContainer", *options: Option) -> None:
     """Add options to a parser, or to a group of one."""
     for names, how in options:
         parser.add_argument(*names, **how)
@@ -171,7 +176,7 @@ def file_to_write(text: str) -> Path:
     return path
 
 
-def emit(options: Any, text: str) -> None:
+def emit(options: argparse.Namespace, text: str) -> None:
     """Write the result to ``--output``, or to stdout."""
     if options.output is None:
         sys.stdout.write(text)

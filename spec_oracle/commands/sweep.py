@@ -1,12 +1,12 @@
 """``spec-oracle sweep``: one task over every combination of its axes, resumable, here or on a cluster."""
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from spec_oracle.commands.options import FAILED, OK, Command, file_to_write, jobs, progress, value
 
 
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Compute what the output lacks of the plan."""
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.sweeps import Plan

@@ -44,6 +44,17 @@ class FlatBatch:
         return torch.nn.functional.pad(self.ends, (1, 0))
 
     @property
+    def target_indices(self) -> Tensor:
+        """Where the rows of drafted tokens lie in ``all_target_probs``, int64 [N]."""
+        request = torch.arange(len(self.lengths)).repeat_interleave(self.lengths)
+        return torch.arange(len(self.tokens)) + request
+
+    @property
+    def bonus_indices(self) -> Tensor:
+        """Where the rows of bonus tokens lie in ``all_target_probs``, int64 [B]."""
+        return self.lengths.cumsum(0) + torch.arange(len(self.lengths))
+
+    @property
     def max_length(self) -> int:
         """The longest draft, in tokens."""
         return int(self.lengths.max())

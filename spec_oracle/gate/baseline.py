@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
@@ -17,6 +16,7 @@ from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.json_source import At, JsonSource
 from spec_oracle.gate.tokens import MOST_ERROR, Effect, TokensPerCall, tokens_compared
+from spec_oracle.json_data import Json
 from spec_oracle.version import tool_version
 
 CHECK = "baseline"
@@ -64,7 +64,7 @@ def _entry(source: JsonSource, at: At) -> TokensPerCall:
     return TokensPerCall(error, tokens, names)
 
 
-def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Any]:
+def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
     """Return a baseline as JSON data, in an order that does not change."""
     return {
         "baseline_version": VERSION,

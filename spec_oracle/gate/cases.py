@@ -18,6 +18,7 @@ from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import evidence_of, with_record
+from spec_oracle.json_data import Json
 from spec_oracle.threads import one_torch_thread
 
 
@@ -84,7 +85,7 @@ class SharedAudit:
         words = ["spec-oracle", "audit", self.subject.name, "--check", name, *options.to_reproduce()]
         return shlex.join(words)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Json]:
         """Return what `joint` found, as JSON data."""
         if "joint" not in self.results:
             return {}

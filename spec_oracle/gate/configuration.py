@@ -20,11 +20,13 @@ Errors name the file and the line.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
+from typing import NoReturn, TypeVar, get_args, get_type_hints
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.isolation import Isolation
@@ -32,6 +34,8 @@ from spec_oracle.audit.options import TINY, AuditOptions
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.gate.json_source import At, is_of
+from spec_oracle.json_data import Json
 from spec_oracle.toy import Instance
 
 FILES = (("spec-oracle.toml", ()), ("pyproject.toml", ("tool", "spec-oracle")))
@@ -41,10 +45,15 @@ _RECORDS = {"skips": "skip", "expected-failures": "expected"}
 _OF_THE_RUN = {"alpha", "seed"}
 _ENTRY = ("subject", "check", "reason")
 _SIZE = "at-most"
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", list: "an array"}
+_WORDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+}
 
-At: TypeAlias = tuple[str | int, ...]
-"""The way to a value: keys of tables, indices of arrays."""
+T = TypeVar("T")
 
 
 class ConfigurationError(InvalidInputError):
@@ -61,23 +70,35 @@ class Configuration:
 
     file: Path | None = None
     subjects: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    limits: Mapping[str, object] = field(default_factory=dict)
     baseline: Path | None = None
 
-    def options_of(self, subject: str, **given: Any) -> AuditOptions:
+    def options_of(self, subject: str, **given: object) -> AuditOptions:
         """Return how to audit a subject: as ``given``, else as its own table says, else as for all.
 
         Counterexamples are saved in a folder of that name, unless another is configured.
         """
+        made: Callable[..., AuditOptions] = AuditOptions  # which validates its fields itself
         own = self.own.get(subject, {})
-        skip = {**own.get("skip", {}), **given.get("skip", {})}
+        skip = {name: why for some in (own, given) for name, why in _skipped(some).items()}
         saved = {"counterexamples": Path("counterexamples")}
-        return AuditOptions(**{**saved, **self.options, **own, **given, "skip": skip})
+        return made(**{**saved, **self.options, **own, **given, "skip": skip})
+
+    def isolation(self, jobs: int, /, **given: object) -> Isolation:
+        """Return the processes to audit in: as ``given``, else as configured, else ``jobs`` at a time."""
+        made: Callable[..., Isolation] = Isolation
+        return made(**{"jobs": jobs, **self.limits, **given})
 
 
-def given_fields(kind: type, options: Any) -> dict[str, Any]:
+def _skipped(options: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the checks that options leave out, with the reasons."""
+    found = options.get("skip")
+    return found if isinstance(found, Mapping) else {}
+
+
+def given_fields(kind: type, options: Namespace) -> dict[str, object]:
     """Return the fields of a class of options that a parsed command line sets."""
     values = {one.name: getattr(options, one.name, None) for one in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
@@ -98,20 +119,25 @@ def read_configuration(file: Path) -> Configuration:
     said = _at(source.data, source.table)
     if said is None:
         source.refuse((), f"there is no table [{'.'.join(map(str, source.table))}]")
+    if not isinstance(said, Mapping):
+        source.refuse((), f"expected a table, got {said!r}")
     listed = [{"name": s} if isinstance(s, str) else s for s in source.typed(said, "subjects", list)]
     if not listed:
         source.refuse(("subjects",), "expected at least one, got none")
     known = [*_fields(AuditOptions), *_fields(Isolation), "subjects", "baseline", "instances", *_RECORDS]
-    source.require_keys((), said, known)
+    source.table_of((), said, known)
     options, limits = (_values(source, (), said, kind) for kind in (AuditOptions, Isolation))
     if "instances" in said:
         options["instances"] = dict(_instances(source, source.typed(said, "instances", list)))
     own = dict(_own(source, listed))
+    records: dict[tuple[str, str], dict[str, str | float]] = defaultdict(dict)
     for key, kind in _RECORDS.items():
         for subject, check, reason, most in _records(source, key, said, own):
-            own[subject].setdefault(kind, {})[check] = reason
+            records[subject, kind][check] = reason
             if most is not None:
-                own[subject].setdefault("at_most", {})[check] = most
+                records[subject, "at_most"][check] = most
+    for (subject, kind), by_check in records.items():
+        own[subject][kind] = by_check
     baseline = file.parent / source.typed(said, "baseline", str) if "baseline" in said else None
     return Configuration(file, tuple(own), options, own, limits, baseline)
 
@@ -134,12 +160,14 @@ def line_of(text: str, at: Sequence[str | int]) -> int:
     return 1
 
 
-def _at(data: Any, at: Sequence[str | int]) -> Any:
+def _at(data: Json, at: Sequence[str | int]) -> Json:
     """Return the value there, None where there is none; TOML has no null."""
     for step in at:
-        try:
+        if isinstance(data, Mapping) and isinstance(step, str):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
             data = data[step]
-        except (KeyError, IndexError, TypeError):
+        else:
             return None
     return data
 
@@ -164,23 +192,23 @@ class _ConfigurationFile:
         name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
         raise ConfigurationError(f"{self.file}:{line}: {name and name + ': '}{message}")
 
-    def typed(self, said: Mapping[str, Any], key: str, kind: type, within: At = ()) -> Any:
+    def typed(self, said: Mapping[str, Json], key: str, kind: type[T], within: At = ()) -> T:
         """Return a value of a table, of the type that it must have."""
         if key not in said:
             self.refuse((*within, key), f"missing; expected {_WORDS[kind]}")
         value = said[key]
-        accepted = (int, float) if kind is float else kind
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        if not is_of(value, kind):
             self.refuse((*within, key), f"expected {_WORDS[kind]}, got {value!r}")
         return value
 
-    def require_keys(self, within: At, said: Any, known: Sequence[str]) -> None:
-        """Refuse what is no table, and keys that nobody knows."""
+    def table_of(self, within: At, said: Json, known: Sequence[str]) -> Mapping[str, Json]:
+        """Return a table; what is no table is refused, and keys that nobody knows."""
         if not isinstance(said, dict):
             self.refuse(within, f"expected a table, got {said!r}")
         for key in said:
             if key not in known:
                 self.refuse((*within, key), unknown(key, known, "key"))
+        return said
 
 
 def _fields(kind: type) -> dict[str, tuple[str, type]]:
@@ -195,14 +223,18 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     return fields
 
 
-def _values(source: _ConfigurationFile, within: At, said: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def _values(
+    source: _ConfigurationFile, within: At, said: Mapping[str, Json], kind: type
+) -> dict[str, object]:
     """Return the fields of a class of options that a table sets, accepted by that class."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for key, (name, simple) in _fields(kind).items():
         if key not in said:
             continue
-        value = source.typed(said, key, str if simple is Path else simple, within)
-        values[name] = source.file.parent / value if simple is Path else value
+        if simple is Path:
+            values[name] = source.file.parent / source.typed(said, key, str, within)
+        else:
+            values[name] = source.typed(said, key, simple, within)
         try:
             kind(**values)
         except InvalidInputError as error:
@@ -210,12 +242,12 @@ def _values(source: _ConfigurationFile, within: At, said: Mapping[str, Any], kin
     return values
 
 
-def _own(source: _ConfigurationFile, listed: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _own(source: _ConfigurationFile, listed: Sequence[Json]) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield each subject with its own options."""
     seen: set[str] = set()
-    for number, said in enumerate(listed):
+    for number, one in enumerate(listed):
         here: At = ("subjects", number)
-        source.require_keys(here, said, ["name", *_fields(AuditOptions).keys() - _OF_THE_RUN])
+        said = source.table_of(here, one, ["name", *_fields(AuditOptions).keys() - _OF_THE_RUN])
         name = source.typed(said, "name", str, here)
         try:
             require_name(name)
@@ -227,7 +259,7 @@ def _own(source: _ConfigurationFile, listed: Sequence[Any]) -> Iterator[tuple[st
         yield name, _values(source, here, said, AuditOptions)
 
 
-def _instances(source: _ConfigurationFile, files: Any) -> Iterator[tuple[str, Instance]]:
+def _instances(source: _ConfigurationFile, files: Sequence[str]) -> Iterator[tuple[str, Instance]]:
     for number, name in enumerate(files):
         try:
             yield name, Instance.load(source.file.parent / name)
@@ -236,24 +268,24 @@ def _instances(source: _ConfigurationFile, files: Any) -> Iterator[tuple[str, In
 
 
 def _records(
-    source: _ConfigurationFile, key: str, said: Mapping[str, Any], own: Mapping[str, Any]
+    source: _ConfigurationFile, key: str, said: Mapping[str, Json], own: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str, float | None]]:
     """Yield subject, check, reason and size of each entry; None for what has no size."""
-    for number, entry in enumerate(source.typed(said, key, list) if key in said else []):
+    for number, one in enumerate(source.typed(said, key, list) if key in said else []):
         here: At = (key, number)
-        source.require_keys(here, entry, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
+        entry = source.table_of(here, one, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
         subject, check, reason = (source.typed(entry, name, str, here) for name in _ENTRY)
-        for name, value, known in (("subject", subject, own), ("check", check, CHECKS)):
+        for name, value, known in (("subject", subject, [*own]), ("check", check, [*CHECKS])):
             if value not in known:
                 source.refuse((*here, name), unknown(value, known))
         if not reason.strip():
             source.refuse((*here, "reason"), "expected a reason, got none")
-        yield subject, check, reason, None if key == "skips" else _size(source, here, entry)
+        yield subject, check, reason, None if key == "skips" else _size(source, here, check, entry)
 
 
-def _size(source: _ConfigurationFile, here: At, entry: Mapping[str, Any]) -> float | None:
+def _size(source: _ConfigurationFile, here: At, check: str, entry: Mapping[str, Json]) -> float | None:
     """Return the size of an expected failure, None of a check that does not compare with the target."""
-    check, at = entry["check"], (*here, _SIZE)
+    at = (*here, _SIZE)
     if not CHECKS[check].against_law:
         if _SIZE in entry:
             source.refuse(at, f"{check!r} does not compare with the target: its failure has no size")

@@ -1,9 +1,9 @@
 """What changed between two reports of audits, and whether anything got worse."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
@@ -11,7 +11,7 @@ from spec_oracle.errors import unknown
 from spec_oracle.gate.json_source import At, JsonSource
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 
-_RANKED = {
+_RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": (
         *(SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY),
         *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.BROKEN, SubjectVerdict.LOSSY),
@@ -55,126 +55,151 @@ def difference(old: Path, new: Path) -> Difference:
     return Difference(str(old), str(new), tuple(changes))
 
 
-def _subjects(file: Path) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class ReportedCheck:
+    """A check as a report has it; ``known`` is the reason of a failure on record, "" for others."""
+
+    name: str
+    status: str
+    known: str
+    detail: str
+
+    def __str__(self) -> str:
+        """Return the status, and whether it was expected."""
+        return f"{self.status}{' as expected' if self.known else ''}"
+
+    @property
+    def rank(self) -> int:
+        """How far the check is from a pass."""
+        rank = _RANKS.get(self.status, 0)
+        return min(rank, 1) if self.known else rank
+
+
+@dataclass(frozen=True)
+class ReportedSubject:
+    """A subject as a report has it: ``words`` by the keys of `_RANKED`, "" for no version and no rule."""
+
+    words: Mapping[str, str]
+    version: str
+    rule: str
+    checks: Mapping[str, ReportedCheck]
+    tokens: TokensPerCall | None
+
+
+_RANKS: Final[Mapping[str, int]] = {
+    Status.SKIPPED: 1,
+    Status.NOT_RUN: 2,
+    Status.INCONCLUSIVE: 2,
+    Status.FAILED: 3,
+}
+
+
+def _subjects(file: Path) -> dict[str, ReportedSubject]:
     """Return the subjects of a report by name, once each value that is compared has its type and range."""
     source = JsonSource(file, "expected what `spec-oracle audit --format json` writes; audit again")
     version = source.value(("schema_version",), int)
     if version != SCHEMA_VERSION:
         source.refuse(("schema_version",), f"expected {SCHEMA_VERSION}, got {version}")
-    subjects: dict[str, dict[str, Any]] = {}
+    subjects: dict[str, ReportedSubject] = {}
     for number in range(len(source.value(("subjects",), list))):
         at: At = ("subjects", number)
         found, name = source.value(at, dict), source.value((*at, "subject"), str)
         if name in subjects:
             source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
+        words: dict[str, str] = {}
         for key, known in _RANKED.items():
-            if (word := source.value((*at, key), str)) not in known:
-                source.refuse((*at, key), unknown(word, known))
+            words[key] = source.value((*at, key), str)
+            if words[key] not in known:
+                source.refuse((*at, key), unknown(words[key], known))
         for key in ("version", "rule", "smallest_detectable_tv"):
             if key not in found:
                 source.refuse((*at, key), "missing")
+        error = None
         if found["smallest_detectable_tv"] is not None:
-            source.number((*at, "smallest_detectable_tv"), 0.0, 1.0)
-        _require_checks(source, (*at, "checks"))
-        _require_figures(source, (*at, "instances"))
-        subjects[name] = found
+            error = source.number((*at, "smallest_detectable_tv"), 0.0, 1.0)
+        checks = {check.name: check for check in _checks(source, (*at, "checks"))}
+        figures = list(_figures(source, (*at, "instances")))
+        tokens = TokensPerCall.of(words["verdict"], words["evidence"], error, figures)
+        version_of, rule = (str(found[key] or "") for key in ("version", "rule"))
+        subjects[name] = ReportedSubject(words, version_of, rule, checks, tokens)
     return subjects
 
 
-def _require_checks(source: JsonSource, at: At) -> None:
+def _checks(source: JsonSource, at: At) -> Iterator[ReportedCheck]:
     for number in range(len(source.value(at, list))):
         one = (*at, number)
-        source.value((*one, "name"), str)
+        name = source.value((*one, "name"), str)
         if (status := source.value((*one, "status"), str)) not in tuple(Status):
             source.refuse((*one, "status"), unknown(status, tuple(Status)))
-        for key in ("known", "detail"):
-            if source.value(one, dict).get(key) is not None:
-                source.value((*one, key), str)
+        known, detail = (
+            "" if source.value(one, dict).get(key) is None else source.value((*one, key), str)
+            for key in ("known", "detail")
+        )
+        yield ReportedCheck(name, status, known, detail)
 
 
-def _require_figures(source: JsonSource, at: At) -> None:
+def _figures(source: JsonSource, at: At) -> Iterator[InstanceFigures]:
     digests: set[str] = set()
     for number in range(len(source.value(at, list))):
         one = (*at, number)
-        source.value((*one, "instance"), str)
+        name = source.value((*one, "instance"), str)
         if (digest := source.value((*one, "digest"), str)) in digests:
             source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
         digests.add(digest)
-        source.number((*one, "block_efficiency"), 0.0)
-        source.value((*one, "accepted_length"), list)
+        tokens = source.number((*one, "block_efficiency"), 0.0)
+        yield InstanceFigures(
+            name, digest, tokens, None, tuple(source.value((*one, "accepted_length"), list))
+        )
 
 
-def _subject_changes(
-    name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-) -> Iterator[Change]:
+def _subject_changes(name: str, old: ReportedSubject | None, new: ReportedSubject | None) -> Iterator[Change]:
     if new is None:
-        yield Change(name, "subject", old["verdict"] if old else "", "gone", Effect.WORSE)
+        yield Change(name, "subject", old.words["verdict"] if old else "", "gone", Effect.WORSE)
         return
     if old is None:
-        is_fine = new["verdict"] in (SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY)
-        yield Change(name, "subject", "", new["verdict"], Effect.UNCLEAR if is_fine else Effect.WORSE)
+        verdict = new.words["verdict"]
+        is_fine = verdict in (SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY)
+        yield Change(name, "subject", "", verdict, Effect.UNCLEAR if is_fine else Effect.WORSE)
         return
     for what, order in _RANKED.items():
-        if old[what] != new[what]:
-            yield Change(name, what, old[what], new[what], _effect(order.index, old[what], new[what]))
-    for what in ("version", "rule"):
-        if old[what] != new[what]:
-            yield Change(name, what, old[what] or "none", new[what] or "none", Effect.UNCLEAR)
-    yield from _check_changes(name, old["checks"], new["checks"])
-    yield from _efficiency_changes(name, old, new)
+        before, after = old.words[what], new.words[what]
+        if before != after:
+            yield Change(name, what, before, after, _effect(order.index(before), order.index(after)))
+    for what, before, after in (("version", old.version, new.version), ("rule", old.rule, new.rule)):
+        if before != after:
+            yield Change(name, what, before or "none", after or "none", Effect.UNCLEAR)
+    yield from _check_changes(name, old.checks, new.checks)
+    yield from _efficiency_changes(name, old.tokens, new.tokens)
 
 
-def _effect(rank: Callable[[Any], int], old: Any, new: Any) -> Effect:
-    if rank(new) == rank(old):
+def _effect(old: int, new: int) -> Effect:
+    """Return what a change of rank means; the best has the lowest."""
+    if new == old:
         return Effect.UNCLEAR
-    return Effect.WORSE if rank(new) > rank(old) else Effect.BETTER
+    return Effect.WORSE if new > old else Effect.BETTER
 
 
 def _check_changes(
-    name: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
+    name: str, old: Mapping[str, ReportedCheck], new: Mapping[str, ReportedCheck]
 ) -> Iterator[Change]:
-    before, after = ({check["name"]: check for check in checks} for checks in (old, new))
-    for check in dict.fromkeys([*before, *after]):
-        one, other = before.get(check), after.get(check)
-        if one is not None and other is not None and _shown(one) == _shown(other):
-            continue
+    for check in dict.fromkeys([*old, *new]):
+        one, other = old.get(check), new.get(check)
+        before = "" if one is None else str(one)
         if other is None:
-            yield Change(name, check, _shown(one), "gone", Effect.WORSE)
-        else:
-            detail = other.get("detail") or "" if other["status"] == Status.FAILED else ""
-            shown = f"{_shown(other)}{detail and ': '}{detail}"
-            yield Change(name, check, _shown(one), shown, _effect(_rank, one, other))
+            yield Change(name, check, before, "gone", Effect.WORSE)
+        elif before != str(other):
+            detail = other.detail if other.status == Status.FAILED else ""
+            shown = f"{other}{detail and ': '}{detail}"
+            # A new check counts as one that passed.
+            yield Change(name, check, before, shown, _effect(one.rank if one else 0, other.rank))
 
 
-def _shown(check: Mapping[str, Any] | None) -> str:
-    if check is None:
-        return ""
-    return f"{check['status']}{' as expected' if check.get('known') else ''}"
-
-
-_RANKS = {Status.SKIPPED: 1, Status.NOT_RUN: 2, Status.INCONCLUSIVE: 2, Status.FAILED: 3}
-
-
-def _rank(check: Mapping[str, Any] | None) -> int:
-    """Return how far a check is from a pass; a new check counts as one that passed."""
-    if check is None:
-        return 0
-    rank = _RANKS.get(check["status"], 0)
-    return min(rank, 1) if check.get("known") else rank
-
-
-def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _efficiency_changes(
+    name: str, before: TokensPerCall | None, now: TokensPerCall | None
+) -> Iterator[Change]:
     """Compare tokens per call where both distributions are exact; lossy code may accept anything."""
-    before, now = _tokens(old), _tokens(new)
     if before is None or now is None:
         return
     effect, change = tokens_compared(now, before)
     if effect is not Effect.NONE:
         yield Change(name, "tokens per call", f"{before.mean:.4f}", change, effect)
-
-
-def _tokens(subject: Mapping[str, Any]) -> TokensPerCall | None:
-    names = ("instance", "digest", "block_efficiency", "optimum", "accepted_length")
-    figures = [InstanceFigures(*(one.get(name) for name in names)) for one in subject["instances"]]
-    verdict, error = subject["verdict"], subject["smallest_detectable_tv"]
-    return TokensPerCall.of(verdict, subject["evidence"], error, figures)

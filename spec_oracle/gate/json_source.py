@@ -5,14 +5,16 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.json_data import Json
 
+T = TypeVar("T")
 At: TypeAlias = tuple[str | int, ...]
 """The way to a value: keys of objects, indices of arrays."""
 
-_WORDS: Final = {
+_WORDS: Final[dict[type, str]] = {
     float: "a number",
     int: "a whole number",
     str: "a string",
@@ -21,6 +23,11 @@ _WORDS: Final = {
 }
 _LARGEST: Final = sys.float_info.max
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]|[^\s\[\]{},:"]+')
+
+
+def is_of(found: object, kind: type[T]) -> TypeGuard[T]:
+    """Whether a value is of exactly that type; a whole number is a number, true is none."""
+    return type(found) in ((int, float) if kind is float else (kind,))
 
 
 class JsonSource:
@@ -34,7 +41,7 @@ class JsonSource:
         self._lines: dict[At, int] = {}
         try:
             text = file.read_text(encoding="utf-8")
-            self.data: Any = json.loads(text)
+            self.data: Json = json.loads(text)
             for at, line in _values(text):
                 if at in self._lines:
                     self.refuse(at, f"appears twice, here and in line {line}")
@@ -55,18 +62,20 @@ class JsonSource:
         where = f"{self.file}:{self._lines[found]}: {name and name + ': '}"
         raise InvalidInputError(f"{where}{message}; {self._hint}")
 
-    def value(self, at: At, kind: type) -> Any:
+    def value(self, at: At, kind: type[T]) -> T:
         """Return the value there, of the type that it must have, as those around it."""
         found = self.data
         for place, step in enumerate(at):
-            self._require(at[:place], found, dict if isinstance(step, str) else list)
-            if isinstance(step, str) and step not in found:
+            if isinstance(step, int):
+                found = self._required(at[:place], found, list)[step]
+            elif step in (table := self._required(at[:place], found, dict)):
+                found = table[step]
+            else:
                 self.refuse(at[: place + 1], f"missing; expected {_WORDS[kind]}")
-            found = found[step]
-        return self._require(at, found, kind)
+        return self._required(at, found, kind)
 
-    def _require(self, at: At, found: Any, kind: type) -> Any:
-        if type(found) not in ((int, float) if kind is float else (kind,)):
+    def _required(self, at: At, found: Json, kind: type[T]) -> T:
+        if not is_of(found, kind):
             self.refuse(at, f"expected {_WORDS[kind]}, got {json.dumps(found):.80}")
         return found
 

@@ -48,13 +48,14 @@ def without_unused_tokens(drafts: Paths) -> tuple[Paths, Tensor]:
 
     The second result, int [B, V'], holds the tokens' numbers in the vocabulary. A verifier never emits the
     others, so its law of the rest is the same. Requests with fewer such tokens than the request with the most
-    keep some without mass.
+    keep some without mass; where that one uses more than half of the vocabulary, all tokens are kept.
     """
     used = (drafts.draft_probs > 0).any(dim=1).any(dim=1) | (drafts.target_probs > 0).any(dim=1).any(dim=1)
-    if used.all():
+    most = int(used.sum(dim=1).max())
+    if 2 * most > used.shape[1]:  # nothing to gain: copies of the rows cost more than the other tokens
         every = used.new_ones(used.shape, dtype=int).cumsum(dim=1) - 1
         return drafts, every
-    kept = (~used).to(int).argsort(dim=1, stable=True)[:, : int(used.sum(dim=1).max())].sort(dim=1).values
+    kept = (~used).to(int).argsort(dim=1, stable=True)[:, :most].sort(dim=1).values
     rank = used.new_zeros(used.shape, dtype=int).scatter(1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1)
     batch, paths, length = drafts.tokens.shape
 

@@ -5,7 +5,7 @@ prefix was accepted is kept, and its rejected tokens are masked. The last drafte
 bonus token are then read together at the start of the next call.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,14 +85,19 @@ def decode(
     stop_tokens: Collection[int] = (),
     generator: Any = None,
     expectations: bool = False,
+    number_type: Any = None,
+    loop: "Callable[..., RunningBatch] | None" = None,
 ) -> Decoded:
     """Decode a text after each of ``prompts`` (token ids; may be equal), all in one batch.
 
     A text ends with the first of ``stop_tokens`` or after ``max_new_tokens`` tokens. ``truncation`` cuts both
     models' laws alike (the whole vocabulary at temperature 1 by default). ``generator``, a
-    `torch.Generator` on the models' device, draws everything. ``expectations`` also enumerates the expected
-    accepted length of every call given its drafts. Raises `InvalidInputError` for sizes out of range, empty
-    prompts and verifiers that need a whole toy model.
+    `torch.Generator` on the models' device, draws everything; with a sequence of generators, one a request,
+    a request gets the same random numbers in any batch. ``expectations`` also enumerates the expected
+    accepted length of every call given its drafts. ``number_type`` is the torch type of the rows that the
+    verifier reads (float64 by default), ``loop`` the class of the running batch: a subclass of `RunningBatch`
+    can record its calls. Raises `InvalidInputError` for sizes out of range, empty prompts, another number of
+    generators than prompts, and verifiers that need a whole toy model.
     """
     if isinstance(verifier, ModelBound):
         raise InvalidInputError(f"verifier: {verifier!r} needs a toy model as a whole")
@@ -104,14 +109,19 @@ def decode(
     ]:
         if value < 1:
             raise InvalidInputError(f"{name}: expected at least 1, got {value}")
-    run = _RunningBatch(
+    if isinstance(generator, Sequence) and len(generator) != len(prompts):
+        raise InvalidInputError(
+            f"generator: {len(generator)} for {len(prompts)} prompts; expected one a prompt"
+        )
+    run = (loop or RunningBatch)(
         verifier,
-        _Reader.of_prompts(target, prompts),
-        _Reader.of_prompts(draft, prompts),
+        Reader.of_prompts(target, prompts),
+        Reader.of_prompts(draft, prompts),
         draft_length,
         num_paths,
         truncation or Truncation(),
-        torch_decisions(generator),
+        generator,
+        number_type,
     )
     texts: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))
@@ -139,7 +149,7 @@ def _end(text: Sequence[int], most: int, stop_tokens: Collection[int]) -> int:
 
 
 @dataclass
-class _Reader:
+class Reader:
     """A model, and the tokens it has yet to read: ``unread`` int and ``counts`` bool, both [R, n]."""
 
     model: CachedModel
@@ -147,7 +157,7 @@ class _Reader:
     counts: Tensor
 
     @classmethod
-    def of_prompts(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "_Reader":
+    def of_prompts(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "Reader":
         """Begin with prompts of any lengths, padded on the left."""
         import torch
 
@@ -180,19 +190,34 @@ class _Reader:
 
 
 @dataclass
-class _RunningBatch:
-    """A batch of running requests; every `call` advances all of them."""
+class RunningBatch:
+    """A batch of running requests; every `call` advances all of them.
+
+    A call is `draft_paths`, `verify` and `advance`. ``generator`` and ``number_type`` as in `decode`.
+    """
 
     verifier: AnyVerifier
-    target: _Reader
-    draft: _Reader
+    target: Reader
+    draft: Reader
     draft_length: int
     num_paths: int
     truncation: Truncation
-    decisions: SamplingDecisions
+    generator: Any = None
+    number_type: Any = None
 
     def __post_init__(self) -> None:
-        self._state = fresh_state(self.verifier, len(self.target.unread))
+        self.state = fresh_state(self.verifier, len(self.target.unread))
+        self.decisions = torch_decisions(self.generator)
+        if isinstance(self.generator, Sequence):
+            self.generator = list(self.generator)
+            self.decisions = SamplingDecisions(self._own_uniforms)
+
+    def _own_uniforms(self, like: Tensor) -> Tensor:
+        """Return uniforms in the shape of ``like``, each request's from its own generator."""
+        import torch
+
+        options = {"dtype": torch.float64, "device": like.device}
+        return torch.stack([torch.rand(like.shape[1:], generator=own, **options) for own in self.generator])
 
     def keep(self, requests: list[int]) -> None:
         """Drop all other requests of the batch."""
@@ -200,7 +225,9 @@ class _RunningBatch:
 
         index = torch.tensor(requests, dtype=torch.int64, device=self.target.unread.device)
         self._select(index)
-        self._state = tuple(array[index] for array in self._state)
+        self.state = tuple(array[index] for array in self.state)
+        if isinstance(self.generator, list):
+            self.generator = [self.generator[request] for request in requests]
 
     def call(self, *, expectations: bool) -> tuple[Verdict, Any]:
         """Draft, verify, and move both models on; return the verdict and E[tau | drafts] if asked for."""
@@ -209,17 +236,17 @@ class _RunningBatch:
         batch = len(self.target.unread)
         requests = torch.arange(batch, device=self.target.unread.device)
         self._select(requests.repeat_interleave(self.num_paths))
-        drafts = self._drafts(batch)
-        expected = accepted_given_drafts(self.verifier, drafts, self._state) if expectations else None
-        verdict = self._verdict(drafts)
-        self._advance(requests * self.num_paths + verdict.node.clamp(min=0) % self.num_paths, verdict)
+        drafts = self.draft_paths(batch)
+        expected = accepted_given_drafts(self.verifier, drafts, self.state) if expectations else None
+        verdict = self.verify(drafts)
+        self.advance(requests * self.num_paths + verdict.node.clamp(min=0) % self.num_paths, verdict)
         return verdict, expected
 
-    def _verdict(self, drafts: Paths) -> Verdict:
+    def verify(self, drafts: Paths) -> Verdict:
         """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
         small, names = without_unused_tokens(drafts)
         trees = Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
-        verdict, self._state = call_verifier(self.verifier, trees, self.decisions, self._state)
+        verdict, self.state = call_verifier(self.verifier, trees, self.decisions, self.state)
         next_token = names.gather(1, verdict.next_token[:, None])[:, 0]
         whole = Drafts.of_paths(drafts.tokens, drafts.draft_probs, drafts.target_probs)
         return Verdict(verdict.node, next_token, whole)
@@ -230,10 +257,10 @@ class _RunningBatch:
 
     def _law(self, logits: Tensor, batch: int) -> Tensor:
         """Return the rows [B, K, n, V] of logits [B K, n, V]."""
-        law = self.truncation.probabilities(logits)
+        law = self.truncation.probabilities(logits).to(self.number_type)
         return law.reshape(batch, self.num_paths, *law.shape[1:])
 
-    def _drafts(self, batch: int) -> Paths:
+    def draft_paths(self, batch: int) -> Paths:
         """Draw the paths; the draft reads all of their tokens but the last, the target all."""
         import torch
 
@@ -244,11 +271,11 @@ class _RunningBatch:
             if depth:
                 logits = self.draft.model.feed(tokens[:, :, -1].reshape(-1, 1))
             rows.append(self._law(logits, batch))
-            tokens = torch.cat([tokens, self._children(rows[-1][:, :, 0], tokens)[:, :, None]], dim=2)
+            tokens = torch.cat([tokens, self.sample_children(rows[-1][:, :, 0], tokens)[:, :, None]], dim=2)
         target = self.target.read(tokens.reshape(-1, self.draft_length))
         return Paths(tokens, torch.cat(rows, dim=2), self._law(target, batch))
 
-    def _children(self, rows: Tensor, tokens: Tensor) -> Tensor:
+    def sample_children(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """Draw the next token of every path, int [B, K], from rows [B, K, V], as the verifier wants it."""
         import torch
 
@@ -259,7 +286,7 @@ class _RunningBatch:
             drawn = torch.cat([drawn, self.decisions.categorical(law)[:, None]], dim=1)
         return drawn
 
-    def _advance(self, kept: Tensor, verdict: Verdict) -> None:
+    def advance(self, kept: Tensor, verdict: Verdict) -> None:
         """Keep one path's cache a request, mask what was rejected, and queue what is still to be read."""
         import torch
 

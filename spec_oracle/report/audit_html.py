@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -93,8 +93,8 @@ class _Beginning:
     """The beginning of an output: its probability as expected and as found, and the gap below it."""
 
     context: tuple[int, ...]
-    expected: Any
-    actual: Any
+    expected: SupportsFloat
+    actual: SupportsFloat
     gap: float
 
     @property
@@ -102,7 +102,7 @@ class _Beginning:
         return abs(float(self.actual) - float(self.expected)) > _EQUAL
 
     @staticmethod
-    def bar(probability: Any) -> str:
+    def bar(probability: SupportsFloat) -> str:
         return f"{96 * max(float(probability), 0.0):.1f}"
 
 
@@ -120,7 +120,7 @@ def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Beginning],
     return nodes, 14 * len(levels) + 16
 
 
-def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int, ...], _Beginning]]:
+def _levels(instance: Instance, found: Sequence[SupportsFloat]) -> list[Mapping[tuple[int, ...], _Beginning]]:
     """Return the nodes by context, level by level from the root to the whole outputs."""
     depth = instance.draft_length + 1
     shape = (instance.vocab_size,) * depth

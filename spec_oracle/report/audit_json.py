@@ -1,7 +1,6 @@
 """An audit as JSON; the schema is docs/json-schema.md."""
 
 from dataclasses import asdict
-from typing import Any
 
 from spec_oracle.audit.reports import (
     SCHEMA_VERSION,
@@ -12,16 +11,17 @@ from spec_oracle.audit.reports import (
     TextCounterexample,
 )
 from spec_oracle.audit.results import UNTRIED, CheckResult
+from spec_oracle.json_data import Json
 from spec_oracle.report.table import plain
 from spec_oracle.version import tool_version
 
 
-def header(seed: int | None = None) -> dict[str, Any]:
+def header(seed: int | None = None) -> dict[str, Json]:
     """Return the fields that every JSON result begins with."""
     return {"schema_version": SCHEMA_VERSION, "tool_version": tool_version(), "seed": seed}
 
 
-def audit_to_json(report: AuditReport) -> dict[str, Any]:
+def audit_to_json(report: AuditReport) -> dict[str, Json]:
     """Return the audit as JSON data."""
     return {
         **header(report.seed),
@@ -32,7 +32,7 @@ def audit_to_json(report: AuditReport) -> dict[str, Any]:
     }
 
 
-def _subject(report: SubjectReport) -> dict[str, Any]:
+def _subject(report: SubjectReport) -> dict[str, Json]:
     facts = "subject kind version rule rule_identified verdict evidence scope coverage"
     numbers = "total_variation smallest_detectable_tv alpha block_efficiency optimum headroom"
     return {
@@ -48,7 +48,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
     }
 
 
-def _figures(figures: InstanceFigures) -> dict[str, Any]:
+def _figures(figures: InstanceFigures) -> dict[str, Json]:
     return {
         "instance": figures.name,
         "digest": figures.digest,
@@ -59,7 +59,7 @@ def _figures(figures: InstanceFigures) -> dict[str, Any]:
     }
 
 
-def _check(check: CheckResult) -> dict[str, Any]:
+def _check(check: CheckResult) -> dict[str, Json]:
     is_untried = check.status in UNTRIED
     return {
         "name": check.name,
@@ -73,14 +73,14 @@ def _check(check: CheckResult) -> dict[str, Any]:
     }
 
 
-def _again(check: CheckResult) -> dict[str, Any] | None:
+def _again(check: CheckResult) -> dict[str, Json] | None:
     if check.again is None:
         return None
     names = ("size", "says", "file", "not_saved", "reproduce")
     return {name: getattr(check.again, name) or None for name in names}
 
 
-def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
+def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Json] | None:
     if found is None:
         return None
     if isinstance(found, TextCounterexample):

@@ -1,14 +1,15 @@
 """An audit for people: a table of verdicts, then for each subject what is wrong and how each check knows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
+from spec_oracle.audit.listing import Listed
 from spec_oracle.audit.reports import (
     AuditReport,
     Counterexample,
@@ -75,7 +76,7 @@ def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
 def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
     """Return a line a check: mark, name, how it knows, what it found; what was not tried once a reason."""
     checks = list(checks)
-    groups: dict[tuple[Any, str], list[CheckResult]] = {}
+    groups: dict[tuple[str, str], list[CheckResult]] = {}
     untried = Counter(check.detail for check in checks if _is_untried(check))
     for check in checks:
         is_alone = check.status not in (Status.NOT_RUN, Status.SKIPPED) and (
@@ -251,10 +252,10 @@ def _rows(found: Counterexample) -> list[str]:
     return [] if found.instance is None else instance_lines(found.instance)
 
 
-def _tokens(sequence: Sequence[Any]) -> str:
+def _tokens(sequence: Sequence[object]) -> str:
     """Return the tokens of a completion, or of completions that follow each other."""
     if sequence and isinstance(sequence[0], tuple):
-        return " and then ".join(map(_tokens, sequence))
+        return " and then ".join(_tokens(one) for one in sequence if isinstance(one, tuple))
     return ",".join(map(str, sequence)) or "(none)"
 
 
@@ -283,7 +284,7 @@ def _model_lines(name: str, model: ToyModel) -> list[str]:
     return lines
 
 
-def list_to_text(listed: Iterable[Any]) -> str:
+def list_to_text(listed: Iterable[Listed]) -> str:
     """Return what can be audited by name: a table a group, and how to get what is not here."""
     parts = [
         text_table(
@@ -300,38 +301,49 @@ def audit_to_markdown(report: AuditReport) -> str:
     return markdown_page(page_rows(report), report.command or "audit(...)", report.alpha, report.seed)
 
 
-def page_rows(report: AuditReport) -> list[dict[str, Any]]:
-    """Return what a page needs, subject by subject, as data."""
+@dataclass(frozen=True)
+class PageRow:
+    """What a page says of one subject, as JSON can hold it; ``is_drawn`` if it was sampled."""
+
+    verdict: str
+    is_drawn: bool
+    cells: list[str]
+    remarks: list[str]
+    counterexample: str | None
+
+
+def page_rows(report: AuditReport) -> list[PageRow]:
+    """Return what a page needs, subject by subject."""
     return [
-        {
-            "verdict": subject.verdict.value,
-            "is_drawn": any(check.alpha > 0 for check in subject.checks),
-            "cells": [*row, rule_of(subject)],
-            "remarks": [
+        PageRow(
+            subject.verdict.value,
+            any(check.alpha > 0 for check in subject.checks),
+            [*row, rule_of(subject)],
+            [
                 *check_lines(subject.checks),
                 *subject.notes,
                 *subject.scope,
                 *(f"printed: {line}" for line in subject.output.splitlines()),
             ],
-            "counterexample": subject.counterexample and counterexample_text(subject.counterexample),
-        }
+            None if subject.counterexample is None else counterexample_text(subject.counterexample),
+        )
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
 
 
-def markdown_page(rows: Sequence[Mapping[str, Any]], command: str, alpha: float, seed: int) -> str:
+def markdown_page(rows: Sequence[PageRow], command: str, alpha: float, seed: int) -> str:
     """Return the page that ``command`` makes of the `page_rows` of subjects; remarks are folded below."""
     made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    alarm = f"; {_alarm(alpha)}" if any(row["is_drawn"] for row in rows) else ""
-    counts = f"{_verdicts(row['verdict'] for row in rows)}{alarm}; seed {seed}"
-    table = markdown_table((*HEAD, "rule"), [row["cells"] for row in rows])
+    alarm = f"; {_alarm(alpha)}" if any(row.is_drawn for row in rows) else ""
+    counts = f"{_verdicts(row.verdict for row in rows)}{alarm}; seed {seed}"
+    table = markdown_table((*HEAD, "rule"), [row.cells for row in rows])
     return "\n\n".join(["# spec-oracle audit", made, counts, table, *map(_remarks, rows)]) + "\n"
 
 
-def _remarks(row: Mapping[str, Any]) -> str:
+def _remarks(row: PageRow) -> str:
     """Return what is known of one subject: the counterexample first, or, where there is none, folded."""
-    title = escape(f"{row['cells'][0]}: {row['verdict']}")
-    items = "\n".join(f"<li>{escape(line)}</li>" for line in row["remarks"])
-    if row["counterexample"]:
-        return f"## {title}\n\n```\n{row['counterexample']}\n```\n\n<ul>\n{items}\n</ul>"
+    title = escape(f"{row.cells[0]}: {row.verdict}")
+    items = "\n".join(f"<li>{escape(line)}</li>" for line in row.remarks)
+    if row.counterexample:
+        return f"## {title}\n\n```\n{row.counterexample}\n```\n\n<ul>\n{items}\n</ul>"
     return f"<details><summary>{title}</summary><ul>\n{items}\n</ul></details>"

@@ -1,10 +1,10 @@
 """The difference of two audits as text, Markdown and JSON."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from spec_oracle.gate.difference import Difference
 from spec_oracle.gate.tokens import Effect
+from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats
 
@@ -21,7 +21,7 @@ def _tables(found: Difference) -> Iterator[Table]:
     yield Table(("subject", "what", "effect", "before", "after"), rows, below=summary)
 
 
-def _data(found: Difference) -> dict[str, Any]:
+def _data(found: Difference) -> dict[str, Json]:
     return {
         **header(),
         "old": found.old,

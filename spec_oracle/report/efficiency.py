@@ -1,9 +1,9 @@
 """Block efficiency of verifiers beside what any verifier could reach, as text, Markdown and JSON."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from spec_oracle.efficiency import Efficiency
+from spec_oracle.json_data import Json
 from spec_oracle.report.table import Table, formats, percent, plain, short
 
 HEAD = ("verifier", "tokens/call", "TV", "P(accepted = 0, 1, ...)", "optimum", "share", "headroom")
@@ -39,7 +39,7 @@ def _tables(results: Sequence[Efficiency]) -> Iterator[Table]:
         yield Table(HEAD, [cells(result) for result in mine], (1, 2, 4, 5, 6), title)
 
 
-def _data(results: Sequence[Efficiency]) -> list[dict[str, Any]]:
+def _data(results: Sequence[Efficiency]) -> list[dict[str, Json]]:
     return [
         {
             "file": result.file,

@@ -1,13 +1,15 @@
 """The optima of an instance and what proves them, as text, Markdown and JSON."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from spec_oracle.json_data import Json
 from spec_oracle.optimum import Optimum
+from spec_oracle.optimum.certificates import Certificate, SinglePathCertificate
 from spec_oracle.report.table import Table, formats, plain, short
 from spec_oracle.toy import context_text
 
-CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[Any]]]
+CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[SinglePathCertificate | Certificate]]]
 """The optima of each file by name, as `spec_oracle.optimum.checked_optima` returns them."""
 
 _HEAD = ("optimum", "tokens/call", "gap", "budgets c(v)")
@@ -24,13 +26,13 @@ def _tables(results: CheckedOptima) -> Iterator[Table]:
     yield Table((), (), below="Every certificate was checked in rationals, without a solver.")
 
 
-def _budgets(optimum: Optimum[Any], most: int = 8) -> str:
+def _budgets(optimum: Optimum[SinglePathCertificate | Certificate], most: int = 8) -> str:
     budgets = list(optimum.certificate.budgets.items())
     shown = "  ".join(f"[{context_text(context)}] {short(budget)}" for context, budget in budgets[:most])
     return shown + ("  ..." if len(budgets) > most else "")
 
 
-def _data(results: CheckedOptima) -> list[dict[str, Any]]:
+def _data(results: CheckedOptima) -> list[dict[str, Json]]:
     return [
         {
             "file": file,

@@ -1,8 +1,6 @@
 """Pages of HTML and pictures in them, from the templates beside this module."""
 
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from spec_oracle.audit.results import UNTRIED, Status
@@ -28,12 +26,12 @@ def environment() -> Environment:
     return made
 
 
-def page(template: Any, **shown: Any) -> str:
+def page(template: Template, **shown: object) -> str:
     """Return a template with what it shows; characters that HTML cannot hold are replaced."""
     return NO_XML.sub("\ufffd", template.render(**shown))
 
 
-def drawing(name: str, *shown: Any) -> Markup:
+def drawing(name: str, *shown: object) -> Markup:
     """Return a picture of `drawings.html` as inline SVG, on one line: a page of Markdown may hold it."""
     made = getattr(environment().get_template("drawings.html").module, name)(*shown)
     return Markup(" ".join(made.split("\n")))  # noqa: S704  # it was escaped by the template

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -13,6 +13,10 @@ from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from verifiers import Siblings, StatefulVerifier, drafting_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, MUTED, GRID = "#1b1e23", "#6b7280", "#e5e7eb"
 COLOURS = (
@@ -34,7 +38,7 @@ class MissingExtraError(SpecOracleError):
     """An optional dependency is not installed."""
 
 
-def new_figure(**options: Any) -> Any:
+def new_figure(**options: object) -> "Figure":
     """Return an empty matplotlib figure; raises `MissingExtraError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -44,7 +48,7 @@ def new_figure(**options: Any) -> Any:
     return Figure(facecolor="white", **options)
 
 
-def save_figure(figure: Any, output: Path) -> None:
+def save_figure(figure: "Figure", output: Path) -> None:
     """Write a picture; its suffix chooses the format. Raises `InvalidInputError` where it cannot."""
     try:
         figure.savefig(output, dpi=150)
@@ -104,18 +108,18 @@ def _row_title(name: str) -> str:
     return DRAFTING_TITLES[drafting_of(verifier)] + carry_over
 
 
-def _style(index: int) -> dict[str, Any]:
+def _style(index: int) -> dict[str, str]:
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
-def grid(axes: Any, axis: str) -> None:
+def grid(axes: "Axes", axis: str) -> None:
     """Draw light lines across one axis, and no ticks."""
     axes.grid(axis=axis, color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=MUTED, length=0, labelsize=9)
 
 
-def _draw(axes: Any, sweeps: Sequence[Sweep]) -> None:
+def _draw(axes: "Axes", sweeps: Sequence[Sweep]) -> None:
     """Draw the optimum as a thick line and the verifiers over it."""
     axes.plot(sweeps[0].at, sweeps[0].optimum, color=INK, linewidth=4, alpha=0.85, solid_capstyle="round")
     for index, sweep in enumerate(sweeps):
@@ -131,7 +135,7 @@ def _draw(axes: Any, sweeps: Sequence[Sweep]) -> None:
 _LINE = {"arrowstyle": "-", "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5}
 
 
-def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
+def _label(axes: "Axes", sweeps: Sequence[Sweep], height: float) -> None:
     """Name every line at its right end, spread so that no two labels overlap; ``height`` is in inches."""
     ends = [
         (sweep.block_efficiency[-1], sweep.verifier, _style(i)["color"]) for i, sweep in enumerate(sweeps)

@@ -4,14 +4,18 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import SupportsFloat, TypeVar
+
+from spec_oracle.json_data import Json
+
+T = TypeVar("T")
 
 
-def short(value: Any, digits: int = 4) -> str:
+def short(value: SupportsFloat | None, digits: int = 4) -> str:
     """Return a number for a table, fractions as they are; a dash where there is none."""
     if value is None:
         return "-"
@@ -20,7 +24,7 @@ def short(value: Any, digits: int = 4) -> str:
     return f"{float(value):.{digits}g}"
 
 
-def percent(share: Any, digits: int = 1) -> str:
+def percent(share: SupportsFloat | None, digits: int = 1) -> str:
     """Return a share in per cent; a dash where there is none.
 
     >>> percent(0.0123), percent(-1e-16)
@@ -35,7 +39,7 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: SupportsFloat | None) -> str | float | None:
     """Return a number for JSON: rationals as strings "a/b", floats as numbers, infinity as None."""
     if isinstance(value, Fraction):
         return str(value)
@@ -101,11 +105,11 @@ class Table:
 
 
 def formats(
-    tables: Callable[[Any], Iterable[Table]], data: Callable[[Any], Any], title: str = ""
-) -> dict[str, Callable[[Any], str]]:
+    tables: Callable[[T], Iterable[Table]], data: Callable[[T], Json], title: str = ""
+) -> dict[str, Callable[[T], str]]:
     """Return what writes a result as text, as Markdown under a ``title``, as LaTeX, as JSON and as CSV."""
 
-    def written(result: Any, how: str) -> str:
+    def written(result: T, how: str) -> str:
         parts = [part for table in tables(result) for part in table.parts(how)]
         return "\n\n".join([f"# {title}", *parts] if how == "markdown" and title else parts) + "\n"
 
@@ -116,11 +120,11 @@ def formats(
     }
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _csv(rows: Json) -> str:
     """Return rows of data as CSV; lists have a column for each place, tables are left out."""
     flat = []
-    for row in rows:
-        cells: dict[str, Any] = {}
+    for row in rows if isinstance(rows, list) else ():
+        cells: dict[str, Json] = {}
         for name, value in row.items():
             if isinstance(value, list):
                 cells |= {f"{name}_{place}": one for place, one in enumerate(value)}

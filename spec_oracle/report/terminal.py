@@ -2,9 +2,8 @@
 
 import re
 import sys
-from typing import Any
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.highlighter import RegexHighlighter
 from rich.theme import Theme
 
@@ -29,9 +28,9 @@ def show(text: str, console: Console | None = None) -> None:
         verdicts = _Verdicts()
         for number, part in enumerate(text.removesuffix("\n").split("\n\n")):
             is_table = part.partition("\n")[2].startswith("-")
-            cut: Any = {"no_wrap": is_table, "overflow": "ellipsis" if is_table else None}
+            cut: OverflowMethod | None = "ellipsis" if is_table else None
             fitting = "\n\n".join(beside(part, shown.width)) if is_table else part
-            shown.print("\n" * (number > 0), verdicts(fitting), sep="", **cut)
+            shown.print("\n" * (number > 0), verdicts(fitting), sep="", no_wrap=is_table, overflow=cut)
 
 
 def beside(table: str, width: int) -> list[str]:

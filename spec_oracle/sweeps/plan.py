@@ -5,19 +5,19 @@ import inspect
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.json_data import Json
 
-Value: TypeAlias = Any
-Row: TypeAlias = dict[str, Value]
-"""Names and values, of all that TOML and JSON can hold."""
+Task: TypeAlias = Callable[..., Mapping[str, Json]]
+"""It takes the values of a cell and its ``seed``, by name."""
 
 _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
@@ -32,7 +32,7 @@ class Cell:
     alone, so that no result depends on where or when a cell is computed.
     """
 
-    arguments: tuple[tuple[str, Value], ...]
+    arguments: tuple[tuple[str, Json], ...]
 
     @cached_property
     def key(self) -> str:
@@ -58,7 +58,7 @@ class Plan:
     """
 
     task: str
-    axes: dict[str, list[Value]]
+    axes: Mapping[str, Sequence[Json]]
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not (self.task in TASKS or self.task.count(":") == 1):
@@ -110,7 +110,7 @@ class Plan:
         for values in product(*self.axes.values()):
             yield Cell(tuple(zip(self.axes, values, strict=True)))
 
-    def compute(self, cell: Cell) -> Row:
+    def compute(self, cell: Cell) -> dict[str, Json]:
         """Run the task on one cell; return the arguments and what it found, or why it refused."""
         task = _task(self.task)
         try:
@@ -120,10 +120,10 @@ class Plan:
         return {**dict(cell.arguments), **found}
 
 
-def _task(name: str) -> Callable[..., Row]:
+def _task(name: str) -> Task:
     module, _, function = name.partition(":") if ":" in name else ("spec_oracle.sweeps.tasks", "", name)
     try:
-        task: Callable[..., Row] = getattr(import_module(module), function)
+        task: Task = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"task: {error}") from error
     return task

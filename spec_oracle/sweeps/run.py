@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.sweeps.plan import Cell, Plan, Row
+from spec_oracle.json_data import Json
+from spec_oracle.sweeps.plan import Cell, Plan
 
 _MOST_AT_ONCE = 16
 """The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
@@ -28,7 +29,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 @contextmanager
 def rows_for(
     page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None, *, backend: str = "loky"
-) -> Iterator[list[Row]]:
+) -> Iterator[list[dict[str, Json]]]:
     """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
 
     They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
@@ -104,11 +105,11 @@ def _finished(lines: Path, plan: Plan) -> int:
     return done
 
 
-def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[Row]:
+def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Json]]:
     return list(map(plan.compute, cells))
 
 
-_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[Row]]]
+_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Json]]]]
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.json_data import Json
 from spec_oracle.toy.kinds import KINDS
 from spec_oracle.toy.model import Row, ToyModel, context_text, read_rational
 from spec_oracle.toy.size import require_memory
@@ -22,6 +23,9 @@ from spec_oracle.validation import (
     require_share,
     require_whole,
 )
+
+if TYPE_CHECKING:
+    from hypothesis.vendor.pretty import RepresentationPrinter
 
 MOST_PATHS: Final = 1_000
 """Draft paths of an instance: more have no distribution that can be computed."""
@@ -56,7 +60,7 @@ class Instance:
         """Show the instance file: what Hypothesis prints of a failing example can be audited."""
         return f"Instance.from_json({json.dumps(self.to_json())})"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001  # Hypothesis calls it
+    def _repr_pretty_(self, printer: "RepresentationPrinter", cycle: bool) -> None:  # noqa: ARG002, FBT001  # Hypothesis calls it
         printer.text(repr(self))
 
     @property
@@ -140,7 +144,7 @@ class Instance:
         )
 
     @classmethod
-    def from_json(cls, data: Any) -> "Instance":
+    def from_json(cls, data: object) -> "Instance":
         """Build from the parsed file; numbers may be ints, floats, `Fraction` or strings such as "1/3"."""
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"instance: expected a JSON object, got {type(data).__name__}")
@@ -163,7 +167,7 @@ class Instance:
             raise InvalidInputError(f"vocab_size: is {said}, but the target's rows have {found} entries")
         return cls(models[0], models[1], draft_length, num_paths)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the file's content; rationals become strings "a/b", floats stay numbers."""
         return {
             "vocab_size": self.vocab_size,
@@ -196,7 +200,7 @@ class Instance:
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
-def _as_spelt(text: str) -> Any:
+def _as_spelt(text: str) -> int | Fraction | str:
     """Return a number of the file, a whole one as int; what cannot be read is refused where it is used."""
     try:
         number = read_rational(text)
@@ -205,7 +209,7 @@ def _as_spelt(text: str) -> Any:
     return number if "." in text or "e" in text.lower() else int(number)
 
 
-def _rows_to_json(model: ToyModel) -> dict[str, list[Any]]:
+def _rows_to_json(model: ToyModel) -> dict[str, list[str | float]]:
     shape = (model.vocab_size,)
     return {
         context_text(context): [str(one) if isinstance(one, Fraction) else float(one) for one in row]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
-from typing import Any, Final, TypeAlias
+from typing import Final, SupportsFloat, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_positive, require_whole
 
 Context: TypeAlias = tuple[int, ...]
-Row: TypeAlias = Sequence[Any]
+Number: TypeAlias = float | Fraction
+Row: TypeAlias = Sequence[SupportsFloat | str]
+"""Numbers of any library, or texts such as "1/3"."""
 
 SUM_TOLERANCE = 1e-9
 """How far a row may be from one before it is refused; what is nearer is rescaled (exactly, for rationals)."""
@@ -63,13 +65,13 @@ def read_rational(text: str) -> Fraction:
         raise ValueError("is not a number") from None
 
 
-def _number(value: Any, where: str) -> Any:
+def _number(value: SupportsFloat | str, where: str) -> Number:
     """Return ``value`` as an exact fraction where it is exact, else as a float."""
     shown = f"{where}: {_shown(value)}"
     if isinstance(value, bool):
         raise InvalidInputError(f"{shown} is not a number")
     try:
-        number: Any = read_rational(value) if isinstance(value, str) else _exact_or_float(value)
+        number = read_rational(value) if isinstance(value, str) else _exact_or_float(value)
     except (TypeError, ValueError) as error:
         why = str(error) if isinstance(value, str) else "is not a number"
         raise InvalidInputError(f"{shown} {why}") from None
@@ -80,11 +82,11 @@ def _number(value: Any, where: str) -> Any:
     return number
 
 
-def _exact_or_float(value: Any) -> Any:
+def _exact_or_float(value: SupportsFloat) -> Number:
     return Fraction(value) if isinstance(value, Rational) else float(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return a value as text that fits in a line; Python writes no integers of thousands of digits."""
     try:
         text = str(value) if isinstance(value, Rational) else repr(value)
@@ -93,7 +95,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
+def checked_row(row: Row, vocab_size: int, where: str) -> list[Number]:
     """Return ``row`` as numbers that sum to one; raise `InvalidInputError` naming ``where`` otherwise."""
     if isinstance(row, str) or not hasattr(row, "__len__"):
         raise InvalidInputError(f"{where}: expected a list of {vocab_size} probabilities, got {row!r}")
@@ -105,8 +107,8 @@ def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
             raise InvalidInputError(f"{where}, token {token}: {_shown(row[token])} is more than 1")
     if not all(isinstance(number, Fraction) for number in numbers):
         numbers = [float(number) for number in numbers]
-    total: Any = sum(numbers)
-    if abs(total - 1) > SUM_TOLERANCE:
+    total = sum(numbers)
+    if not -SUM_TOLERANCE <= total - 1 <= SUM_TOLERANCE:
         raise InvalidInputError(f"{where}: row sums to {float(total):.12g}, expected 1")
     return [number / total for number in numbers]
 
@@ -248,7 +250,7 @@ class ToyModel:
             position = position * self.vocab_size + token
         return len(kept), position
 
-    def _token(self, token: Any) -> int:
+    def _token(self, token: int) -> int:
         if not (is_whole(token) and 0 <= token < self.vocab_size):
             raise InvalidInputError(f"context: token {token!r} outside 0..{self.vocab_size - 1}")
         return int(token)
@@ -259,9 +261,9 @@ class ToyModel:
         row: Numbers = self.levels[length][position]
         return row
 
-    def probability(self, sequence: Sequence[int]) -> Any:
+    def probability(self, sequence: Sequence[int]) -> Number:
         """Return the joint probability of ``sequence`` from the empty context."""
-        mass: Any = self.levels[0][0, 0] * 0 + 1
+        mass: Number = self.levels[0][0, 0] * 0 + 1
         for i, token in enumerate(sequence):
             mass = mass * self.conditional(sequence[:i])[self._token(token)]
         return mass
@@ -303,7 +305,7 @@ def _rounded_rows(rows: Floats, denominator: int) -> Numbers:
     return np.asarray(exact(units), dtype=object)
 
 
-def _float_level(level: Any, where: str) -> Floats:
+def _float_level(level: Floats, where: str) -> Floats:
     try:
         rows = np.asarray(level, dtype=np.float64)
     except (TypeError, ValueError):
@@ -313,7 +315,7 @@ def _float_level(level: Any, where: str) -> Floats:
     return rows
 
 
-def _level_array(rows: list[Any]) -> Numbers:
+def _level_array(rows: Sequence[Sequence[Number]]) -> Numbers:
     exact = all(isinstance(number, Fraction) for row in rows for number in row)
     return np.array(rows, dtype=object if exact else np.float64)
 

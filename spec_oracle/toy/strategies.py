@@ -13,11 +13,11 @@ short drafts, small denominators and point masses.
 
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.model import ToyModel
 
@@ -87,7 +87,7 @@ def instances(
 
 
 def _model(rows_in_order: list[list[Fraction]], vocab: int, order: int) -> ToyModel:
-    levels: list[Any] = []
+    levels: list[Numbers] = []
     start = 0
     for length in range(order + 1):
         levels.append(np.array(rows_in_order[start : start + vocab**length], dtype=object))

@@ -23,7 +23,7 @@ def fields(target, draft, tokens):
     """Return the numbers of a call that a recorder logs."""
     ids = np.arange(VOCAB)
     found = digest(tokens, [(ids, row) for row in target], [(ids, row) for row in draft])
-    return found | {"surplus": found["surplus"][0].tolist()}
+    return {name: (one[0] if name == "surplus" else one).tolist() for name, one in found.items()}
 
 
 def lines(count, seed=0, rule="token", factor=1.0, **labels):

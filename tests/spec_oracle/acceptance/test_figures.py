@@ -306,6 +306,15 @@ def test_a_log_of_tokens_that_the_target_forbids():
     assert (found.disagrees, found.impossible) == (True, 1)
 
 
+def test_a_call_without_drafts_has_rows_of_no_tokens():
+    row = [0.5, 0.5]
+    full = {"drafted": [1], "accepted": 1, "target": [row], "draft": [row]}
+    none = {"drafted": [], "accepted": 0, "target": [], "draft": []}
+    calls = read_calls(map(json.dumps, [full, none]))
+    assert calls.lengths.tolist() == [1, 0]
+    assert calls.surplus.tolist() == [[[0.0], [0.0]]] * 2
+
+
 def test_a_digest_without_the_drafted_token_has_no_p():
     row = (np.array([0, 1]), np.array([0.6, 0.3]))
     assert digest([2], [row], [row]).keys() == {"largest"}

@@ -1,6 +1,7 @@
 """What `init` writes keeps the sampler contract where everything was guessed, and says what was not."""
 
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -34,6 +35,10 @@ class Rule:
         return None
 
 
+def ragged(draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):
+    return draft_tokens, draft_lengths
+
+
 class Engine:
     def next_token_probs(self, context): ...
     def generate(self, prompt, max_new_tokens, seed=None): ...
@@ -57,7 +62,7 @@ def like_vllm(
 ):
     if not sampling_metadata.all_random:
         greedy = sampling_metadata.temperature == 0
-    return sample(draft_token_ids, sampling_metadata.generators, sampling_metadata.min_p)
+    return sample(draft_token_ids, sampling_metadata.generators, sampling_metadata.beams)
 
 
 NUMBER = 3
@@ -189,24 +194,40 @@ def test_what_none_means_is_audited_only_where_it_is_known(folder, capsys):
 
 
 def test_what_is_not_known_is_marked_and_named(folder, capsys):
+    code = (folder / "uniforms_engine.py").read_text().replace("predicts", "found")
+    (folder / "uniforms_engine.py").write_text(code)
     assert main(["init", "uniforms_engine:chain_speculative_sampling"]) == 0
     shown, text = capsys.readouterr().out, (folder / "uniforms_engine_adapter.py").read_text()
-    assert "not known: num_accepted, predicts" in shown
-    assert "returns: not known" in shown
+    assert re.search("^  found +not known: TODO$", shown, re.MULTILINE)
+    assert re.search("^  returns +not known: TODO$", shown, re.MULTILINE)
     assert "next: fill in the TODOs of uniforms_engine_adapter.py, then spec-oracle audit" in shown
-    assert "num_accepted=None,  # TODO: [batch], written" in text
+    assert "found=None,  # TODO: [batch], written" in text
     assert "def verify(draft_tokens, draft_probs, target_probs, uniforms):" in text
-    assert text.count("TODO") == 3
+    assert text.count("TODO") == 2
+
+
+def test_what_is_written_into_is_made_and_read(folder, capsys):
+    assert main(["init", "uniforms_engine:chain_speculative_sampling"]) == 0
+    text = (folder / "uniforms_engine_adapter.py").read_text()
+    assert "    num_accepted = torch.zeros(len(draft_tokens), dtype=torch.int64)\n" in text
+    assert (
+        "        num_accepted=num_accepted,  # written: number of accepted tokens; [batch], written" in text
+    )
+    assert text.endswith("    )\n    return from_accepted(draft_tokens, num_accepted, predicts)\n")
+    assert "TODO" not in capsys.readouterr().out
 
 
 def test_a_class_is_made_and_its_method_called(folder, capsys):
     assert main(["init", "mine:Sampler"]) == 0
     text = (folder / "mine_adapter.py").read_text()
     assert "under_test = Sampler(config=None)  # TODO" in text
-    assert "output = under_test(\n            draft_tokens,\n            draft_probs," in text
+    assert "output = under_test.forward(\n            draft_tokens,  # drafted tokens\n" in text
     assert "beam_width=None,  # TODO" in text
     assert "return from_accepted(draft_tokens, output[1], output[0])" in text
-    assert "left at their defaults: top_k" in capsys.readouterr().out
+    assert "            # left at their defaults: top_k\n" in text
+    shown = capsys.readouterr().out
+    assert re.search("^  top_k +left at its default$", shown, re.MULTILINE)
+    assert re.search("^  config +of the constructor, not known: TODO$", shown, re.MULTILINE)
 
 
 def test_a_function_with_a_generator_is_handed_it_after_the_bonus_was_sampled(folder):
@@ -226,18 +247,19 @@ def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
     text = (folder / "mine_adapter.py").read_text()
     made = """
     sampling_metadata = SimpleNamespace(
-        all_random=not batch.is_greedy.any(),
-        temperature=torch.where(batch.is_greedy, 0.0, 1.0),
-        generators=batch.generators(generator),
-        min_p=None,  # TODO
+        all_random=not batch.is_greedy.any(),  # whether none is greedy
+        temperature=torch.where(batch.is_greedy, 0.0, 1.0),  # temperature, 0 for greedy requests
+        generators=batch.generators(generator),  # a generator a request
+        beams=None,  # TODO
     )
     with drawing_from(generator):
 """
     assert made in text
-    assert "draft_token_ids=batch.tokens,  # [num_tokens]" in text
-    assert "num_draft_tokens=batch.lengths.tolist()," in text
+    assert "draft_token_ids=batch.tokens,  # drafted tokens [num_tokens]" in text
+    assert "num_draft_tokens=batch.lengths.tolist(),  # drafted tokens of each request" in text
     told = capsys.readouterr().out
-    assert "sampling_metadata  an object with the attributes that are read: all_random, temperature," in told
+    read = "all_random, temperature, generators, beams (TODO)"
+    assert f"sampling_metadata  an object with the attributes that are read: {read}" in told
     assert "next: fill in the TODOs" in told
 
 
@@ -245,7 +267,7 @@ def test_the_parameters_of_transformers_are_known():
     utils = pytest.importorskip("transformers.generation.utils")
     guessed = guess(utils._speculative_sampling)
     assert not guessed.unknown
-    assert "assistant_ensemble_weight" in guessed.defaults
+    assert "assistant_ensemble_weight" in {one.name for one in guessed.arguments if one.is_left}
 
 
 def test_numpy_has_its_own_words(folder):
@@ -256,7 +278,7 @@ def test_numpy_has_its_own_words(folder):
     assert find_configuration(folder).options["array"] == "numpy"
 
 
-@pytest.mark.parametrize("name", ["same_uniform:verify", "mine:Rule", "mine:Engine"])
+@pytest.mark.parametrize("name", ["same_uniform:verify", "mine:Rule", "mine:ragged", "mine:Engine"])
 def test_what_keeps_a_contract_needs_no_adapter(folder, capsys, name):
     assert main(["init", name]) == 0
     assert "no adapter is needed" in capsys.readouterr().out

@@ -25,6 +25,12 @@ def test_a_request_has_as_many_rows_as_drafts_and_one_bonus_row():
     assert torch.equal(batch.all_target_probs, torch.stack(rows))
 
 
+def test_indices_point_at_the_rows_of_drafted_and_of_bonus_tokens():
+    batch = flat(TOKENS, DRAFT, TARGET, LENGTHS)
+    assert torch.equal(batch.all_target_probs[batch.target_indices], batch.target_probs)
+    assert torch.equal(batch.all_target_probs[batch.bonus_indices], batch.bonus_probs)
+
+
 def test_all_drafts_are_taken_and_nobody_is_greedy_by_default():
     batch = flat(TOKENS, DRAFT, TARGET)
     assert batch.lengths.tolist() == [2, 2, 2]

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Judge the rules on a GPU, compile Triton kernels, and time verification: at most 8 minutes, offline.
+#
+#     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] [PATIENCE=FACTOR] bash lab/benchmarks/gpu_kit/run.sh
+#
+# Runs in a checkout, or in the folder of `make gpu-kit`; wheels beside it (KIT, default build/gpu-kit) are
+# installed into a folder of their own. Each part has a time limit, the most important parts come first, and a
+# part that fails or is cut off stops no other. After each part OUT (default build/gpu) has gpu.json, gpu.md
+# and log.txt so far. PATIENCE multiplies all limits on a slow machine. SIZE=small runs the same on a CPU in small sizes, without the parts that need a GPU.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 3
+OUT=${OUT:-build/gpu} SIZE=${SIZE:-large} PATIENCE=${PATIENCE:-1} LIMIT=${LIMIT:-$((470 * ${PATIENCE:-1}))} PYTHON=${PYTHON:-python3}
+KIT=${KIT:-$([ -d wheels ] && echo . || echo build/gpu-kit)}
+WORK=$(mktemp -d)
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+if compgen -G "$KIT/wheels/*.whl" > /dev/null; then
+    "$PYTHON" -m pip install -q --no-index --no-deps --upgrade --target "$WORK/packages" "$KIT"/wheels/*.whl
+fi
+[ -d .engines ] || export SPEC_ORACLE_ENGINES="$KIT/engines"
+export PYTHONPATH="$PWD:$WORK/packages" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+SECONDS=0
+: > "$OUT/log.txt"
+
+gathered() { "$PYTHON" -m lab.benchmarks.gpu_kit.page --gather "$WORK" --output "$OUT"; }
+
+skipped() { printf '%s\tnot run: %s\t0\n' "$1" "$2" >> "$WORK/parts.tsv"; echo "== $1: not run: $2"; }
+
+part() { # NAME SECONDS COMMAND...: what it prints goes to log.txt, how it ended to parts.tsv
+    local name=$1 seconds=$(($2 * PATIENCE)) left=$((LIMIT - SECONDS)) started=$SECONDS code
+    shift 2
+    if [ "$left" -lt 15 ]; then skipped "$name" "the time was over"; return; fi
+    if [ "$seconds" -gt "$left" ]; then seconds=$left; fi
+    echo "== $name: at most $seconds s, begun after $SECONDS s" | tee -a "$OUT/log.txt"
+    # INT lets pytest write what it has.
+    timeout --signal INT --kill-after 8 "$seconds" "$@" >> "$OUT/log.txt" 2>&1
+    code=$?
+    [ $code -eq 124 ] && code="cut off after $seconds s"
+    [ "$code" = 0 ] && code=done
+    printf '%s\t%s\t%s\n' "$name" "$code" $((SECONDS - started)) >> "$WORK/parts.tsv"
+    echo "== $name: $code, $((SECONDS - started)) s" | tee -a "$OUT/log.txt"
+    gathered >> "$OUT/log.txt" 2>&1
+}
+
+tests() { # NAME: arguments of a run of tests that writes NAME.json and NAME.xml
+    local name=$1
+    shift
+    echo "$PYTHON" -m pytest -q -p no:cacheprovider -W default --tb=short --durations=8 --device "$DEVICE" --size "$SIZE" \
+        --figures "$WORK/$name" "--junit-xml=$WORK/$name.xml" -o junit_family=xunit1 "$@"
+}
+
+MODELS=gpu_tests/test_large_models.py
+if [ "$SIZE" = small ]; then DEVICE=cpu MARK="not lm"; else DEVICE=cuda MARK="not lm and not engines"; fi
+part "suite float32" 215 $(tests float32 $MODELS) -m "$MARK" -k "planted or rule_emits or target_only"
+if [ "$SIZE" = small ]; then
+    skipped "compiled Triton kernels" "there is no GPU"
+elif [ -n "$(ls "${SPEC_ORACLE_ENGINES:-.engines}" 2> /dev/null)" ]; then
+    part "compiled Triton kernels" 75 $(tests kernels gpu_tests/test_kernels.py) -m cuda
+else
+    skipped "compiled Triton kernels" "their sources were not carried"
+fi
+part "verification" 80 "$PYTHON" -m lab.benchmarks.gpu_kit.rules --device $DEVICE --size "$SIZE" \
+    --json "$WORK/rules.json"
+part "suite bfloat16" 90 $(tests bfloat16 $MODELS --dtype bfloat16) -m "$MARK" \
+    -k "planted or rule_emits or target_only"
+part "batches and seeds float32" 80 $(tests texts $MODELS) -m "$MARK" -k "texts or target_only"
+part "suite float16" 60 $(tests float16 $MODELS --dtype float16) -m "$MARK" \
+    -k "planted or target_only or (rule_emits and (given-token or given-block or given-traversal))"
+part "rest of the suite" 60 $(tests rest gpu_tests --ignore $MODELS --ignore gpu_tests/test_kernels.py) \
+    -m "$MARK" -n 8
+gathered
+rm -rf "$WORK"
+echo "== $SECONDS s in all; $OUT/gpu.json, $OUT/gpu.md, $OUT/log.txt written"

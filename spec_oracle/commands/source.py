@@ -1,0 +1,230 @@
+"""What the code of a function says of its parameters: comments, shapes, attributes read, values returned."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+Function: TypeAlias = Callable[..., object]
+
+_SIZE = r"\w+(?:\s*[+*-]\s*\w+)*"
+_SHAPES = (
+    rf"\[\s*({_SIZE}(?:\s*,\s*{_SIZE})*)\s*\]",
+    rf"\(\s*({_SIZE}(?:\s*,\s*{_SIZE})+|{_SIZE}\s*,)\s*\)",
+)
+
+
+class Returned(NamedTuple):
+    """One value that a function returns: how it is reached from ``output``, and its expression."""
+
+    access: str
+    expression: str
+
+
+class FunctionSource:
+    """The code of a function; nothing is found in code that Python cannot show.
+
+    ``holder`` is the class that has the function as a method, None for others.
+    """
+
+    def __init__(self, function: Function, holder: type | None = None) -> None:
+        self.function, self.holder = function, holder
+
+    @cached_property
+    def text(self) -> str:
+        """The code, without the indentation of its class."""
+        try:
+            return textwrap.dedent(inspect.getsource(self.function))
+        except (OSError, TypeError):
+            return ""
+
+    @cached_property
+    def tree(self) -> ast.AST:
+        """The parsed code."""
+        try:
+            (function,) = ast.parse(self.text).body
+        except (SyntaxError, ValueError):
+            return ast.Pass()
+        return function
+
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters, the object of a method among them."""
+        return parameters_of(self.function)
+
+    def comment(self, name: str) -> str:
+        """Return the comment behind a parameter, or above it, which is often a shape."""
+        behind = rf"^\s+{name}\b[^#\n]*#\s*(.+)$"
+        above = rf"^\s*#\s*(.+)\n\s+{name}\b"
+        found = re.search(behind, self.text, re.MULTILINE) or re.search(above, self.text, re.MULTILINE)
+        return found[1] if found else ""
+
+    def documented(self, name: str) -> str:
+        """Return what the docstring says of a parameter, up to the next one, without its type in brackets."""
+        entry = rf"^\s*{name}\s*(?:\([^)]*\))?\s*:(.*(?:\n(?!\s*\w+\s*[:(]|\s*$).*)*)"
+        found = re.search(entry, inspect.getdoc(self.function) or "", re.MULTILINE)
+        return found[1] if found else ""
+
+    def shape(self, parameter: inspect.Parameter) -> tuple[str, ...]:
+        """Return the sizes that a comment, an annotation or the docstring names, () where none does."""
+        if quoted := re.search(r"""['"]([\w +*-]+)['"]\]""", annotation_of(parameter)):
+            return tuple(quoted[1].split())
+        for text in (self.comment(parameter.name), self.documented(parameter.name)):
+            for pattern in _SHAPES:
+                if found := re.search(pattern, text):
+                    return tuple(size.strip() for size in found[1].split(",") if size.strip())
+        return ()
+
+    def may_be_none(self, parameter: inspect.Parameter) -> bool:
+        """Whether a parameter may be None: by its default, its annotation, or a comparison in the code."""
+        annotated = re.search(r"\b(None|Optional)\b", annotation_of(parameter))
+        compared = re.search(rf"\b{parameter.name} is (not )?None\b", self.text)
+        return parameter.default is None or bool(annotated or compared)
+
+    def attributes(
+        self, name: str, seen: frozenset[tuple[Function, str]] = frozenset()
+    ) -> Mapping[str, bool]:
+        """Return the attributes that are read of a parameter, and whether each is called.
+
+        Functions and methods of the same code that are handed the parameter are read, too.
+        """
+        if (self.function, name) in seen:
+            return {}
+        seen |= {(self.function, name)}
+        nodes = list(_nodes(self.tree, inner=True))
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        found: dict[str, bool] = {}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and _is_name(node.value, name):
+                found[node.attr] = found.get(node.attr, False) or id(node) in called
+            elif isinstance(node, ast.Call) and (helper := self._helper(node.func)):
+                for theirs in helper.names_given(node, name):
+                    found |= helper.attributes(theirs, seen)
+        return found
+
+    def _helper(self, called: ast.expr) -> "FunctionSource | None":
+        """Return the code of a function of this module, or of a method of this class, that is called."""
+        if isinstance(called, ast.Name):
+            found = getattr(self.function, "__globals__", {}).get(called.id)
+        elif isinstance(called, ast.Attribute) and _is_name(called.value, "self"):
+            found = getattr(self.holder, called.attr, None)
+        else:
+            return None
+        return FunctionSource(found, self.holder) if inspect.isfunction(found) else None
+
+    def names_given(self, call: ast.Call, name: str) -> Iterator[str]:
+        """Yield the parameters for which a call hands over a variable."""
+        own = self.parameters[isinstance(call.func, ast.Attribute) :]
+        yield from (
+            theirs.name for theirs, given in zip(own, call.args, strict=False) if _is_name(given, name)
+        )
+        yield from (given.arg for given in call.keywords if given.arg and _is_name(given.value, name))
+
+    def takes_one_request(self, name: str) -> bool:
+        """Whether the code reads an element of a parameter as one token: as the index into one row."""
+        nodes = list(ast.walk(self.tree))
+        places, tokens = _counters(nodes), set[str]()
+        for node in nodes:
+            if isinstance(node, ast.Assign) and _is_element(node.value, name):
+                tokens |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            elif isinstance(node, ast.For | ast.comprehension):
+                tokens |= _elements(node, name)
+        for node in nodes:
+            if not isinstance(node, ast.Subscript):
+                continue
+            *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            is_token = _is_element(last, name) or (isinstance(last, ast.Name) and last.id in tokens)
+            if is_token and all(isinstance(one, ast.Name) and one.id in places for one in others):
+                return True
+        return False
+
+    def returned(self, seen: frozenset[Function] = frozenset()) -> list[Returned]:
+        """Return the values that the last return statement returns; [] where nothing is returned.
+
+        Of a call of a function of the same code these are its values.
+        """
+        found = [node.value for node in _nodes(self.tree) if isinstance(node, ast.Return) and node.value]
+        if not found or self.function in seen:
+            return []
+        last = found[-1]
+        if isinstance(last, ast.Tuple):
+            return [Returned(f"output[{place}]", _named(one)) for place, one in enumerate(last.elts)]
+        if isinstance(last, ast.Call) and (helper := self._helper(last.func)):
+            return helper.returned(seen | {self.function})
+        if isinstance(last, ast.Call) and isinstance(last.func, ast.Name) and last.func.id[0].isupper():
+            return [
+                Returned(f"output.{one.arg}", one.arg)
+                for one in last.keywords
+                if one.arg and not isinstance(one.value, ast.Constant)
+            ]
+        return [Returned("output", _named(last))]
+
+
+def parameters_of(function: Function) -> list[inspect.Parameter]:
+    """Return the parameters of what can be called, [] where Python cannot show them."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def annotation_of(parameter: inspect.Parameter) -> str:
+    """Return the annotation of a parameter as text, "" for none."""
+    return "" if parameter.annotation is parameter.empty else str(parameter.annotation)
+
+
+def _named(node: ast.expr) -> str:
+    """Return an expression as text; of a call, what is called."""
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_element(node: ast.expr, name: str) -> bool:
+    """Whether an expression is ``name[i]``, ``int(name[i])`` or ``name[i].item()``."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "int" and len(node.args) == 1:
+        return _is_element(node.args[0], name)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+        return _is_element(node.func.value, name)
+    simple = (ast.Name, ast.Constant, ast.BinOp)
+    return isinstance(node, ast.Subscript) and _is_name(node.value, name) and isinstance(node.slice, simple)
+
+
+def _counters(nodes: list[ast.AST]) -> set[str]:
+    """Return the variables that count: of loops over a range or an enumeration, or increased by a number."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Constant):
+            found.add(ast.unparse(node.target))
+        elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Call):
+            kind = ast.unparse(node.iter.func)
+            if kind == "range":
+                found.add(ast.unparse(node.target))
+            elif kind == "enumerate" and isinstance(node.target, ast.Tuple):
+                found.add(ast.unparse(node.target.elts[0]))
+    return found
+
+
+def _elements(loop: ast.For | ast.comprehension, name: str) -> set[str]:
+    """Return the variables of a loop that are elements of ``name``, alone, enumerated or zipped."""
+    over, target = loop.iter, loop.target
+    if isinstance(over, ast.Call) and ast.unparse(over.func) == "enumerate" and isinstance(target, ast.Tuple):
+        over, target = over.args[0], target.elts[-1]
+    if isinstance(over, ast.Call) and ast.unparse(over.func) == "zip" and isinstance(target, ast.Tuple):
+        pairs = zip(over.args, target.elts, strict=False)
+    else:
+        pairs = zip([over], [target], strict=True)
+    return {ast.unparse(element) for sequence, element in pairs if _is_name(sequence, name)}
+
+
+def _nodes(node: ast.AST, *, inner: bool = False) -> Iterator[ast.AST]:
+    """Yield the nodes of a function as they are written, of functions within it only with ``inner``."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if inner or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _nodes(child, inner=inner)

@@ -1,0 +1,157 @@
+"""What is read in the code of a function: shapes, attributes, returned values, the layout of a batch."""
+
+import inspect
+
+import pytest
+
+from spec_oracle.commands.results import result_of
+from spec_oracle.commands.signatures import guess
+from spec_oracle.commands.source import FunctionSource
+
+
+def documented(draft_probs, target_probs, bonus_ids, rows):
+    """Verify drafts.
+
+    Args:
+        draft_probs (Optional[Tensor]): rows of the draft, which may be
+            None. Shape is [batch, length, vocab].
+        target_probs: ``(batch, length + 1, vocab)``
+        bonus_ids (LongTensor): see [1]: [batch]
+        rows (Tensor): a tensor (of the target).
+    """
+
+
+def annotated(draft_tokens, draft_probs, target_probs, rng): ...
+
+
+annotated.__annotations__ = {"draft_tokens": "Int[Tensor, 'L']", "draft_probs": 'Float[Tensor, "L V"]'}
+
+
+def on_a_device(draft_tokens, draft_probs, target_probs, mask, **options):
+    return draft_tokens[mask.to(mask.device)]
+
+
+def by_batch(draft_tokens, draft_probs, target_probs, rng):
+    for b in range(len(draft_tokens)):
+        drafted = draft_tokens[b]
+        for i, token in enumerate(drafted):
+            rows = target_probs[b, np.arange(len(drafted)), drafted]  # noqa: F821
+            if rng.random() * draft_probs[b, i, token] > rows[i]:
+                break
+
+
+def by_request(draft_tokens, draft_probs, target_probs, rng):
+    for token, q, p in zip(draft_tokens, draft_probs, target_probs, strict=False):
+        if rng.random() * q[token] > p[token]:
+            return
+
+
+def by_counter(draft_tokens, draft_probs, target_probs, rng):
+    place = 0
+    while rng.random() * draft_probs[place, int(draft_tokens[place])] < target_probs[place][0]:
+        place += 1
+
+
+class Reader:
+    def forward(self, inputs):
+        self.check(inputs)
+        return inputs.rows(inputs.tokens)
+
+    def check(self, given):
+        assert given.device
+        self.forward(given)
+
+
+def shape(function, name):
+    return FunctionSource(function).shape(inspect.signature(function).parameters[name])
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "sizes"),
+    [
+        (documented, "draft_probs", ("batch", "length", "vocab")),
+        (documented, "target_probs", ("batch", "length + 1", "vocab")),
+        (documented, "rows", ()),
+        (annotated, "draft_tokens", ("L",)),
+        (annotated, "draft_probs", ("L", "V")),
+        (annotated, "target_probs", ()),
+        (len, "obj", ()),
+    ],
+)
+def test_shapes_are_read_in_docstrings_and_annotations(function, name, sizes):
+    assert shape(function, name) == sizes
+
+
+def test_attributes_are_followed_into_methods_and_functions_of_the_same_code():
+    assert FunctionSource(Reader.forward, Reader).attributes("inputs") == {
+        "device": False,
+        "rows": True,
+        "tokens": False,
+    }
+
+
+def test_an_array_is_no_object_with_a_device():
+    *_, mask, options = guess(on_a_device).arguments
+    assert (mask.name, mask.said) == ("mask", "not known: TODO")
+    assert (options.name, options.said) == ("**options", "nothing is handed over")
+
+
+@pytest.mark.parametrize(
+    ("function", "layout"),
+    [
+        (by_batch, "padded"),
+        (by_request, "one request"),
+        (by_counter, "one request"),
+        (annotated, "one request"),
+    ],
+)
+def test_the_layout_is_read_in_the_code(function, layout):
+    assert guess(function).layout == layout
+
+
+def returning(code):
+    """Return the values of a function that ends with that statement."""
+    source = FunctionSource(lambda: None)
+    source.text = f"def verify():\n    return {code}\n"
+    return source.returned()
+
+
+@pytest.mark.parametrize(
+    ("code", "of_batches", "of_one"),
+    [
+        ("output_ids", "from_padded(output)", "output"),
+        ("rows.argmax(-1)", "from_padded(output)", "output"),
+        ("tokens, accepted", "from_lengths(output[0], output[1])", "output[0][: output[1] + 1]"),
+        ("num_emitted, tokens", "from_lengths(output[1], output[0] - 1)", "output[1][: output[0]]"),
+        ("tokens, emitted_draft_num + 1", "from_lengths(output[0], output[1] - 1)", "output[0][: output[1]]"),
+        ("tokens, emitted_draft_num", "from_lengths(output[0], output[1])", "output[0][: output[1] + 1]"),
+        (
+            "tokens, num_rejected, last_ids",
+            "from_lengths(output[0], draft_tokens.shape[1] - output[1])",
+            "output[0][: len(draft_tokens) - output[1] + 1]",
+        ),
+        (
+            "n_accepted, next_token",
+            "from_accepted(draft_tokens, output[0], output[1])",
+            "[*draft_tokens[:output[0]], output[1]]",
+        ),
+        ("accepted_tokens, bonus", "", "[*output[0], output[1]]"),
+        (
+            "SamplerOutput(sampled_token_ids=ids, logprobs=None)",
+            "from_padded(output.sampled_token_ids)",
+            "output.sampled_token_ids",
+        ),
+        ("rejected_indices", "", ""),
+        ("tokens, mask", "", ""),
+        ("num_emitted, num_accepted", "", ""),
+    ],
+)
+def test_returned_values_become_the_result(code, of_batches, of_one):
+    returned = returning(code)
+    assert result_of(returned, {}, "torch", of_one=False) == of_batches
+    assert result_of(returned, {}, "torch", of_one=True) == of_one
+
+
+def test_what_cannot_be_read_has_nothing_in_it():
+    source = FunctionSource(print)
+    assert (source.text, source.returned(), source.attributes("sep")) == ("", [], {})
