@@ -47,6 +47,8 @@ def checked(name, check, folder):
 DEFECTS = {
     "residual-in-callers-memory": ("inputs-kept", "it was [0-9.]+ at .*, and is [-0-9.]+ after it"),
     "chain-zeroed-target-rows": ("inputs-kept", "target_probs changed during the call"),
+    "tree-residual-in-callers-memory": ("inputs-kept", "changed during the call: it was"),
+    "tree-rows-of-the-request-before": ("batch", "with the same uniforms, request . of a batch of . gets"),
     "fresh-entropy": ("streams", "on the same seed, request 0 emits tokens"),
     "fixed-seed": ("streams", "completion .* and then completion .* in .*%.* expected"),
     "zero-uniform-accepts": ("bad-input", "request 0 emitted token . at position ., although"),
