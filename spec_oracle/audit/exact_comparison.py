@@ -14,7 +14,7 @@ from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
-from verifiers import ModelBound, Siblings, StatefulVerifier, drafting_of
+from verifiers import ModelBound, Siblings, StatefulVerifier, accepts_of, drafting_of
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
 """The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""
@@ -92,13 +92,16 @@ def declared_length(
 ) -> CheckResult | None:
     """Judge whether the accepted length has the law of the declared rule; None where none is declared.
 
-    On the same paths: those of ``drafting``, or as the rule wants them.
+    On the same paths: those of ``drafting``, or as the rule wants them. None also where the rule does not
+    accept such paths.
     """
     if facts.rule_at is None or facts.declared_lossy or not laws:
         return None
     gaps = {}
     for name, law in laws.items():
         rule = facts.rule_at(law.instance.draft_length)
+        if not accepts_paths(rule, drafting):
+            return None
         same = emission_law(verifiers.get(rule), law.instance, drafting=drafting)
         pairs = zip(law.accepted_length_pmf, same.accepted_length_pmf, strict=True)
         gaps[name, rule] = float(sum(abs(mine - theirs) for mine, theirs in pairs) / 2)
@@ -107,6 +110,13 @@ def declared_length(
         detail = f"accepted length is not that of {rule!r}: total variation {gap:.3g} on instance {name!r}"
         return failed(detail, how=How.PROVEN)
     return passed(f"the accepted length is distributed as that of {rule!r}, as declared", how=How.PROVEN)
+
+
+def accepts_paths(rule: str, drafting: Siblings | None) -> bool:
+    """Whether a built-in rule is lossless for K paths that are drawn so; None: as it wants them."""
+    accepted = accepts_of(verifiers.get(rule))
+    is_independent = drafting is Siblings.INDEPENDENT and Siblings.PATHS in accepted
+    return drafting is None or drafting in accepted or is_independent
 
 
 def never_happened(lengths: Iterable[Any]) -> str:

@@ -226,7 +226,10 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Drafts | Paths):
         ids = ("draft_tokens",) if len(arrays_of(value)) == 3 else ("tokens", "parents")
         names = (*ids, "draft_probs", "target_probs")
-        return {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
+        arrays = {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
+        if isinstance(value, Paths) or value.num_paths is not None:
+            return arrays
+        return {**arrays, "max_depth": value.max_depth, "max_children": value.max_children}
     if isinstance(value, Instance):
         return value.to_json()
     if isinstance(value, Shape):
@@ -242,11 +245,11 @@ def _same(value: Any) -> Any:
 
 def _drafts(data: Any) -> Paths | Drafts:
     """Read paths, or trees where there are parents."""
-    rows = [np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs")]
+    draft, target = (np.array(data[name], dtype=np.float64) for name in ("draft_probs", "target_probs"))
     if "parents" in data:
         tokens, parents = (np.array(data[name], dtype=np.int64) for name in ("tokens", "parents"))
-        return Drafts.of_tree(tokens, parents, rows[0], rows[1])
-    return Paths(np.array(data["draft_tokens"], dtype=np.int64), *rows)
+        return Drafts.of_tree(tokens, parents, draft, target, data["max_depth"], data["max_children"])
+    return Paths(np.array(data["draft_tokens"], dtype=np.int64), draft, target)
 
 
 def as_drafts(value: Paths | Drafts) -> Drafts:
@@ -285,25 +288,7 @@ _SIMPLER: Final[tuple[dict[str, Any], ...]] = (
 def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """Yield smaller inputs: fewer requests, positions and tokens of a call, smaller toy instances."""
     if "drafts" in inputs:
-        given: Paths | Drafts = inputs["drafts"]
-        batch = given.batch
-        halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
-        for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
-            yield {name: _of_requests(value, some, batch) for name, value in inputs.items()}
-        if isinstance(given, Drafts) and given.num_paths is None:
-            return
-        drafts = given.paths if isinstance(given, Drafts) else given
-        length = drafts.draft_length
-        for shorter in dict.fromkeys((1, length // 2, length - 1)) if length > 1 else ():
-            yield {**inputs, "drafts": _cut(drafts, shorter), **_cut_options(inputs, shorter)}
-        rows = (drafts.draft_probs, drafts.target_probs)
-        used = {*drafts.tokens.reshape(-1).tolist()}.union(
-            *(np.flatnonzero((array != 0).any(axis=(0, 1, 2))).tolist() for array in rows)
-        )
-        kept = np.array(sorted(used)) if max(used) < drafts.vocab_size else np.empty(0, dtype=np.int64)
-        if 2 <= len(kept) < drafts.vocab_size:
-            tokens = np.searchsorted(kept, drafts.tokens)
-            yield {**inputs, "drafts": Paths(tokens, *(array[..., kept] for array in rows))}
+        yield from _smaller_drafts(inputs)
     if "shape" in inputs:
         for change in _SIMPLER:
             shape = replace(inputs["shape"], **change)
@@ -317,6 +302,32 @@ def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
             smaller = vocab <= one.vocab_size and length <= one.draft_length
             if smaller and (vocab, length) != (one.vocab_size, one.draft_length):
                 yield {**inputs, "instance": panel(vocab, length, one.num_paths, seed)["flat"]}
+
+
+def _smaller_drafts(inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield inputs with fewer requests and random numbers; of paths also with fewer positions and tokens."""
+    given: Paths | Drafts = inputs["drafts"]
+    batch = given.batch
+    halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
+    for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
+        yield {name: _of_requests(value, some, batch) for name, value in inputs.items()}
+    fewer = inputs["uniforms"].shape[1] // 2 if "uniforms" in inputs else 0
+    if fewer:  # code that takes more raises, and says something else
+        yield {**inputs, "uniforms": inputs["uniforms"][:, :fewer]}
+    if isinstance(given, Drafts) and given.num_paths is None:
+        return
+    drafts = given.paths if isinstance(given, Drafts) else given
+    length = drafts.draft_length
+    for shorter in dict.fromkeys((1, length // 2, length - 1)) if length > 1 else ():
+        yield {**inputs, "drafts": _cut(drafts, shorter), **_cut_options(inputs, shorter)}
+    rows = (drafts.draft_probs, drafts.target_probs)
+    used = {*drafts.tokens.reshape(-1).tolist()}.union(
+        *(np.flatnonzero((array != 0).any(axis=(0, 1, 2))).tolist() for array in rows)
+    )
+    kept = np.array(sorted(used)) if max(used) < drafts.vocab_size else np.empty(0, dtype=np.int64)
+    if 2 <= len(kept) < drafts.vocab_size:
+        tokens = np.searchsorted(kept, drafts.tokens)
+        yield {**inputs, "drafts": Paths(tokens, *(array[..., kept] for array in rows))}
 
 
 def _is_as_simple(shape: Shape, other: Shape) -> bool:

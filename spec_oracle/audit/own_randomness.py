@@ -54,7 +54,7 @@ def own_randomness(subject: Any, context: Context) -> str:
     emitted = list[Integers]()
     try:
         prepared_in(replace(context, seed=context.seed + 1))()
-        calls = [prepared_in(context), prepared_in(context)]
+        calls = [prepared_in(context), prepared_in(context, backwards=True)]
     except SpecOracleError:
         return ""
     with watched_draws(subject.array, context.seed) as watched, suppress(SpecOracleError):
@@ -69,10 +69,11 @@ def own_randomness(subject: Any, context: Context) -> str:
     return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
 
 
-def _prepared(subject: RuleSubject, context: Context) -> Call:
+def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False) -> Call:
     """Prepare calls on drafts of every instance: its paths, and one kind of trees.
 
-    Of one instance for a rule that knows its models.
+    Of one instance for a rule that knows its models. The last draft comes first if ``backwards``: a rule that
+    decides by how often it was called is then at another number for each.
     """
     rng, chosen = context.stream("own-randomness"), arithmetic(array=subject.array)
     like = next(iter(instances_for(context, subject.num_paths).values()))
@@ -85,13 +86,17 @@ def _prepared(subject: RuleSubject, context: Context) -> Call:
         small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed).values()
         kinds = draftings(subject.on_trees, min(like.draft_length, DEPTH))
         drawn += [(toy, next(iter(kinds.values()))) for toy in small]
-    several = [converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen) for one in drawn]
-    decisions = _decisions(rng, chosen)
+    several = [
+        (converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
+        for one in drawn
+    ]
+    order = slice(None, None, -1 if backwards else 1)
 
     def call() -> Integers:
         with raising():
             rule = bound_to_instance(subject.rule, toys[0].floats, chosen)
-            return np.concatenate([_emitted(rule, drafts, decisions, chosen) for drafts in several])
+            emitted = [_emitted(rule, *one, chosen) for one in several[order]]
+            return np.concatenate(emitted[order])
 
     return call
 

@@ -10,6 +10,7 @@ import verifiers
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.exact_comparison import accepts_paths
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
@@ -183,7 +184,7 @@ def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
     best = block_transport_optimum if subject.carries_state else multi_path_optimum
     drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
     optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
-    rule_at = subject.path_rule_at
+    rule_at = subject.path_rule_at if found.optimum_of is None else None  # else the drafts are other trees
     return tuple(
         InstanceFigures(
             name,
@@ -191,7 +192,7 @@ def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
             float(law.block_efficiency),
             optimum_of(instance),
             tuple(map(float, law.accepted_length_pmf)),
-            _of_rule(instance, rule_at(instance.draft_length)) if rule_at else (),
+            _of_rule(instance, rule_at(instance.draft_length), drafting) if rule_at else (),
         )
         for name, law in found.laws.items()
     )
@@ -204,6 +205,9 @@ def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -
 
 
 @lru_cache(maxsize=256)
-def _of_rule(instance: Instance, rule: str) -> tuple[float, ...]:
-    """Return the law of the accepted length of a rule."""
-    return tuple(map(float, emission_law(verifiers.get(rule), instance).accepted_length_pmf))
+def _of_rule(instance: Instance, rule: str, drafting: Siblings) -> tuple[float, ...]:
+    """Return the law of the accepted length of a rule, () if it does not accept such paths."""
+    if not accepts_paths(rule, drafting):
+        return ()
+    law = emission_law(verifiers.get(rule), instance, drafting=drafting)
+    return tuple(map(float, law.accepted_length_pmf))

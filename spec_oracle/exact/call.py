@@ -8,6 +8,7 @@ from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic, arithmetic
 from spec_oracle.exact.drafting import Drafting, ShapedTrees, draft_paths, in_rationals, multiset_law
+from spec_oracle.places import raised_at
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES, require_memory
 from spec_oracle.validation import require_instance_of
@@ -138,11 +139,20 @@ def converted(drafts: Drafts, chosen: Arithmetic) -> Drafts:
 def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
-    """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
-    if isinstance(verifier, StatefulVerifier):
-        verdict, next_state = verifier.verify(drafts, decisions, state)
-        return _as_verdict(verdict), next_state
-    return _as_verdict(verifier.verify(drafts, decisions)), ()
+    """Run one call, whether or not the verifier keeps a state.
+
+    Raises `VerdictError` for no verdict, and for draft trees that it refuses: it says to accept them.
+    """
+    try:
+        if isinstance(verifier, StatefulVerifier):
+            verdict, next_state = verifier.verify(drafts, decisions, state)
+            return _as_verdict(verdict), next_state
+        return _as_verdict(verifier.verify(drafts, decisions)), ()
+    except InvalidInputError as error:
+        if drafts.num_paths is not None:
+            raise
+        place = raised_at(error)
+        raise VerdictError(f"verify refused draft trees: {error}{f' (at {place})' * bool(place)}") from error
 
 
 def _as_verdict(returned: object) -> Verdict:

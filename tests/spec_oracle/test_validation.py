@@ -10,7 +10,8 @@ from spec_oracle import optimum
 from spec_oracle import statistics as st
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import decoded_law, emission_law, tokens_per_call
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact import drafting as exact_drafting
+from spec_oracle.exact.drafting import draft_paths, shaped_law
 from spec_oracle.toy import Instance, ToyModel, required_bytes
 from spec_oracle.toy.size import MAX_BYTES, require_memory
 
@@ -83,7 +84,7 @@ LAWS = [
     (lambda: emission_law("block", TOY), "verifier: expected an object with a method verify, got 'block'"),
     (lambda: emission_law(type(BLOCK), TOY), "verifier: expected an object with a method verify, got <class"),
     (lambda: emission_law(None, TOY), "verifier: expected an object with a method verify, got None"),
-    (lambda: emission_law(Odd(), TOY), "drafting: unknown 'sideways'; known ones are independent"),
+    (lambda: emission_law(Odd(), TOY), "drafting: unknown law of siblings 'sideways'; known ones are"),
     (lambda: emission_law(BLOCK, TOY.to_json()), "instance: expected Instance, got {'vocab_size'"),
     (lambda: emission_law(BLOCK, TOY, array="jax"), "array: expected 'numpy' or 'torch', got 'jax'"),
     (
@@ -91,7 +92,7 @@ LAWS = [
         "dtype: numpy has float64, float32 and float16, got 'int8'",
     ),
     (lambda: emission_law(BLOCK, Instance(HUGE, HUGE, 6)), "vocab_size 40, draft_length 6: the rows"),
-    (lambda: emission_law(verifiers.get("nss"), Instance(HUGE, HUGE, 2, 9)), "draft tuples or more, at most"),
+    (lambda: emission_law(verifiers.get("nss"), Instance(HUGE, HUGE, 2, 9)), "draft trees or more, at most"),
     (lambda: decoded_law(BLOCK, TOY, 0), "num_tokens: expected at least 1, got 0"),
     (lambda: decoded_law(BLOCK, TOY, 2.0), "num_tokens: expected a whole number, got 2.0"),
     (lambda: decoded_law(BLOCK, TOY, 60), "more than the 4 GiB allowed"),
@@ -106,7 +107,7 @@ OPTIMA = [
     (lambda: optimum.single_path_optimum(LAW), "instance: expected Instance, got [0.5, 0.5]"),
     (
         lambda: optimum.multi_path_optimum(TOY, drafting="distinct"),
-        "drafting: expected Drafting, got 'dis",
+        "drafting: expected Siblings, got 'dis",
     ),
     (lambda: optimum.block_transport_optimum(None), "instance: expected Instance, got None"),
     (
@@ -114,7 +115,7 @@ OPTIMA = [
         "instance: 8191 contexts, more than 5000",
     ),
     (lambda: optimum.single_path_optimum(Instance(HUGE, HUGE, 6)), "more than the 4 GiB allowed"),
-    (lambda: optimum.proven_bound(TOY, drafting=None), "drafting: expected Drafting, got None"),
+    (lambda: optimum.proven_bound(TOY, drafting=None), "drafting: expected Siblings, got None"),
     (lambda: optimum.proven_bound(0), "instance: expected Instance, got 0"),
     (lambda: optimum.optimal_acceptance(LAW, LAW, 0), "num_drafts: expected at least 1, got 0"),
     (lambda: optimum.optimal_acceptance(LAW, LAW, 1.5), "num_drafts: expected a whole number, got 1.5"),
@@ -234,8 +235,9 @@ def test_the_largest_instance_that_fits_is_allowed_and_the_next_is_not():
         require_memory(20, 6)
 
 
-def test_too_many_tuples_of_other_drafting_laws_are_noticed_on_the_way():
+@pytest.mark.parametrize("siblings", ["independent", "paths", "distinct", "top-and-sampled"])
+def test_too_many_trees_are_noticed_on_the_way(siblings, monkeypatch):
+    monkeypatch.setattr(exact_drafting, "MAX_TREES", 7)
     rows = [np.full((1, 4), 0.25), np.full((4, 4), 0.25)]
-    for drafting in verifiers.Drafting:
-        with pytest.raises(InvalidInputError, match="draft tuples or more, at most 7 are enumerated"):
-            draft_law(rows, 3, drafting, max_tuples=7)
+    with pytest.raises(InvalidInputError, match="draft trees or more, at most 7 are enumerated"):
+        shaped_law(rows, draft_paths(3, 2, verifiers.Siblings(siblings)))

@@ -45,13 +45,13 @@ anything for empty places."""
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Surplus:
     """What is left at one node of every request: the target's row [B, V], and the weight a [B]."""
 
     target: Array
     weight: Array
 
-    def after(self, ratio: Array, law: Array, tested: Array) -> tuple["_Left", Array]:
+    def after(self, ratio: Array, law: Array, tested: Array) -> tuple["_Surplus", Array]:
         """Return what is left once a child of this ``law`` was refused, and the weight of that child.
 
         ``ratio`` [B] is p(x)/q(x) of the child. Nothing happens where it is not ``tested``.
@@ -63,7 +63,7 @@ class _Left:
         target = xp.where((tested & (surplus > 0))[:, None], shrunk, self.target)
         # Where the denominator vanishes the child was accepted with certainty: 1 is never used.
         weight = xp.where(tested, divide(surplus, surplus + (1 - a), otherwise=1), a)
-        return _Left(target, weight), kept(tested, minimum_one(a * ratio))
+        return _Surplus(target, weight), kept(tested, minimum_one(a * ratio))
 
 
 def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: DecisionSource) -> Verdict:
@@ -82,13 +82,13 @@ def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: 
     def row_after(node: Array) -> Array:
         return in_working_precision(drafts.target.row(node))
 
-    def refuse(left: _Left, above: Array, place: Array, tested: Array) -> tuple[_Left, Array]:
+    def refuse(left: _Surplus, above: Array, place: Array, tested: Array) -> tuple[_Surplus, Array]:
         law, token = law_of(place, above), kept(tested, drafts.tokens[request, place])
         ratio = divide(left.target[request, token], law[request, token], otherwise=0)
         return left.after(ratio, law, tested)
 
     above = filled(order[:, 0], ROOT)
-    left = _Left(row_after(above), ones(row_after(above)[:, 0]))
+    left = _Surplus(row_after(above), ones(row_after(above)[:, 0]))
     # Below an empty place nothing counts: it is never entered.
     entered = xp.stack([left.weight, *[zeros(left.weight)] * drafts.places], axis=1)
     weight = xp.asarray(entered, copy=True)
@@ -96,7 +96,7 @@ def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: 
         place = order[:, step]
         parent = places.row[request, place] + ROOT
         begins = parent != above
-        left = _Left(
+        left = _Surplus(
             xp.where(begins[:, None], row_after(parent), left.target),
             xp.where(begins, weight[request, parent - ROOT], left.weight),
         )
@@ -105,7 +105,7 @@ def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: 
         weight[request, parent - ROOT], above = left.weight, parent
     weight[:, 0] = ones(weight[:, 0])
     node = decisions.categorical(_ends(weight, places.row, order)) + ROOT
-    left = _Left(row_after(node), entered[request, node - ROOT])
+    left = _Surplus(row_after(node), entered[request, node - ROOT])
     start = xp.sum(xp.astype(family < (node - ROOT)[:, None], xp.int64), axis=1)
     for step in range(drafts.fan_out):
         at = xp.where(start + step < drafts.places, start + step, 0 * start)

@@ -1,6 +1,7 @@
 """The draft trees of an audit: every law of siblings that a rule accepts, on shapes that differ in kind."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -105,13 +106,14 @@ class SampledDrafts:
     def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
         """Return the drafts of so many requests, in arrays of their own."""
         drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
-        return in_own_arrays(drafts)
+        return _in_own_arrays(drafts)
 
 
-def in_own_arrays(drafts: Drafts) -> Drafts:
+def _in_own_arrays(drafts: Drafts) -> Drafts:
     """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
     if drafts.num_paths is not None:
         paths = drafts.paths
-        return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+        drafts = Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+        return replace(drafts, parents=np.array(drafts.parents))
     rows = drafts.draft.dense(), drafts.target.dense()
     return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)

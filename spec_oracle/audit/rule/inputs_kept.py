@@ -13,7 +13,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import as_drafts, part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, not_asked, passed
-from spec_oracle.audit.rule.draftings import SampledDrafts, in_own_arrays
+from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts_on
 from spec_oracle.audit.sampler.inputs_kept import compared
 from spec_oracle.exact.arithmetic import arithmetic
@@ -48,10 +48,11 @@ def drafts_kept(
     """Verify once, and compare the drafts."""
     del context, rate
     drafts = as_drafts(drafts)
-    handed = in_own_arrays(converted(drafts, arithmetic(array=subject.array)))
+    copied = drafts.converted(np.array, np.array)  # code that writes must not spoil what is saved
+    handed = converted(copied, arithmetic(array=subject.array))
     before = [np.array(array) for array in _arrays(handed)]
     verdicts_on(subject, handed, uniforms)
-    return compared(before, _arrays(handed), ("tokens", "parents", "draft rows", "target rows"))
+    return compared(before, _arrays(handed), ("tokens", "parents", "draft_probs", "target_probs"))
 
 
 def _arrays(drafts: Drafts) -> Sequence[Array]:

@@ -7,6 +7,7 @@ K paths of every instance, and then, if it accepts trees, on every kind of sibli
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import verifiers
 from spec_oracle.audit.context import Context
@@ -28,6 +29,14 @@ from spec_oracle.toy import Instance
 LawOf = Callable[..., EmissionLaw]
 
 
+class Tried(NamedTuple):
+    """An instance by name, and a kind of trees on it."""
+
+    name: str
+    kind: str
+    instance: Instance
+
+
 def joint(subject: RuleSubject, context: Context) -> CheckResult:
     """Run every outcome of every decision on every instance; in rationals where the context is exact.
 
@@ -41,34 +50,47 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     on_paths = judge_laws(
         laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=drafting
     )
-    if on_paths.status is not Status.PASSED or not subject.on_trees:
+    if on_paths.status is Status.FAILED or not subject.on_trees:
         return on_paths
     on_trees = _on_trees(subject, context, replace(facts, rule_at=None))
-    if on_trees.status is Status.FAILED or on_paths.findings is None:
-        return on_trees
-    rule, length = _length(subject, on_trees.findings or on_paths.findings)
-    findings = on_paths.findings
+    for status in (Status.FAILED, Status.INCONCLUSIVE):
+        for found in (on_paths, on_trees):
+            if found.status is status:
+                return found
+    return _both(subject, context, on_paths, on_trees)
+
+
+def _both(
+    subject: RuleSubject, context: Context, on_paths: CheckResult, on_trees: CheckResult
+) -> CheckResult:
+    """Return what two results that passed come to: the figures of the paths, the larger total variation."""
+    if on_paths.findings is None or on_trees.findings is None:
+        return on_paths
+    worst = max(found.total_variation or 0.0 for found in (on_paths.findings, on_trees.findings))
+    findings = replace(on_paths.findings, total_variation=worst)
+    rule, length = _length(subject, context, on_trees.findings)
     if findings.length is None or (length and length.status is Status.FAILED):
         findings = replace(findings, rule=rule, length=length)
     detail = f"{on_paths.detail}; {on_trees.detail}"
-    return replace(on_paths, detail=detail, scope=(*on_paths.scope, *on_trees.scope), findings=findings)
+    scope = (*on_paths.scope, *on_trees.scope)
+    return replace(on_paths, detail=detail, scope=scope, findings=findings, total_variation=worst)
 
 
-def _length(subject: RuleSubject, on_trees: Findings) -> tuple[str | None, CheckResult | None]:
+def _length(
+    subject: RuleSubject, context: Context, on_trees: Findings
+) -> tuple[str | None, CheckResult | None]:
     """Return the rule that emits the same on trees, if none is declared, and what is known of the length."""
     if subject.name in verifiers.names():
         return None, None
+    cases = {key: case for key, case in _cases(subject, context).items() if key in on_trees.laws}
     # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
-    some = [name for name in on_trees.laws if name.partition(", ")[0] in {"flat", "peaked"}] or [
-        *on_trees.laws
-    ]
-    kinds = {name: (on_trees.instances[name], name.partition(", ")[2]) for name in some}
+    some = {key: case for key, case in cases.items() if case.name in {"flat", "peaked"}} or cases
     drafted = (
-        (name, _drafting(subject, kind, toy), on_trees.laws[name]) for name, (toy, kind) in kinds.items()
+        (key, _drafting(subject, case.kind, case.instance), on_trees.laws[key]) for key, case in some.items()
     )
     if declared := as_declared(subject, drafted):
         return None, declared
-    toys = {instance.digest: instance for instance, _ in kinds.values()}
+    toys = {case.instance.digest: case.instance for case in some.values()}
     try:
         with raising():
             return identified(subject, toys.values()) or (None, None)
@@ -78,34 +100,41 @@ def _length(subject: RuleSubject, on_trees: Findings) -> tuple[str | None, Check
 
 def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> CheckResult:
     """Run every outcome on every tree that the rule accepts."""
-    depth = min(context.draft_length, DEPTH)
-    instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
+    cases = _cases(subject, context)
     tried = {
-        f"{name}, {kind}": (instance, partial(law_on, subject, context, partial(_drafting, subject, kind)))
-        for name, instance in instances.items()
-        for kind in draftings(subject.on_trees, instance.draft_length)
+        key: (case.instance, partial(law_on, subject, context, partial(_drafting, subject, case.kind)))
+        for key, case in cases.items()
     }
     laws, failure = _laws(tried)
-    kinds = dict.fromkeys(
-        kind for i in instances.values() for kind in draftings(subject.on_trees, i.draft_length)
-    )
-    where = f"{len(instances)} toy instances x {len(kinds)} kinds of draft trees"
-    of = {key: instance for key, (instance, _) in tried.items()}
+    kinds = dict.fromkeys(case.kind for case in cases.values())
+    of = {key: case.instance for key, case in cases.items()}
+    where = f"{len({case.name for case in cases.values()})} toy instances x {len(kinds)} kinds of draft trees"
     law_of = next(iter(tried.values()))[1]
     found = judge_laws(laws, of, facts, law_of, how="enumerated", failure=failure, where=where)
-    sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in instances.values()))
+    sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in of.values()))
     scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
     if found.findings is None or not found.findings.worst:
         return replace(found, scope=scope)
-    kind = found.findings.worst.partition(", ")[2]
+    kind = cases[found.findings.worst].kind
     findings = replace(
         found.findings,
-        laws={key: law for key, law in laws.items() if key.partition(", ")[2] == kind},
+        laws={key: law for key, law in laws.items() if cases[key].kind == kind},
         law_of=tried[found.findings.worst][1],
         optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, kind, instance)).value),
     )
     notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
     return replace(found, findings=findings, scope=scope, notes=notes)
+
+
+def _cases(subject: RuleSubject, context: Context) -> dict[str, Tried]:
+    """Return all instances, each with every kind of trees that the rule accepts, by name and kind."""
+    depth = min(context.draft_length, DEPTH)
+    instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
+    return {
+        f"{name}, {kind}": Tried(name, kind, instance)
+        for name, instance in instances.items()
+        for kind in draftings(subject.on_trees, instance.draft_length)
+    }
 
 
 def _laws(tried: Mapping[str, tuple[Instance, LawOf]]) -> tuple[dict[str, EmissionLaw], str]:

@@ -14,7 +14,7 @@ from spec_oracle.audit.draws import plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings, label, one_of_each
 from spec_oracle.audit.streams import stream
-from spec_oracle.contracts import ContractError, SamplerCode, as_sampler, raising
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import arithmetic
@@ -47,6 +47,11 @@ DEFAULT_PATHS: Final = 2
 UNIFORMS: Final = 1024
 """Uniforms of a request: more than any takes."""
 
+_OF_PATHS: Final = (
+    ": drafts.paths has the arrays of its K paths, and "
+    "Verdict.on_paths(drafts, path, num_accepted, next_token) makes its verdict"
+)
+
 _BATCHES: Final = (8, 1)
 """Trees of plain calls."""
 
@@ -62,12 +67,16 @@ class RuleSubject:
     array: str = "numpy"
     kind: ClassVar[str] = "rule"
     is_rerunnable: ClassVar[bool] = True
-    call_form: ClassVar[str] = "it is called as verify(drafts, decisions)"
 
     @property
     def place(self) -> str:
         """Where the rule is defined."""
         return defined_at(self.rule.verify)
+
+    @property
+    def call_form(self) -> str:
+        """How it is called, and where a rule for paths finds its arrays."""
+        return f"it is called as verify(drafts, decisions){_OF_PATHS if not self.on_trees else ''}"
 
     @property
     def carries_state(self) -> bool:
@@ -81,8 +90,9 @@ class RuleSubject:
 
     @property
     def drafting(self) -> Siblings:
-        """The law by which it wants its paths drawn."""
-        return drafting_of(self.rule)
+        """The law by which it wants its paths drawn; of a beam there is one, which has law q."""
+        law = drafting_of(self.rule)
+        return Siblings.INDEPENDENT if law is Siblings.BEAM else law
 
     @property
     def on_trees(self) -> frozenset[Siblings]:
@@ -91,7 +101,8 @@ class RuleSubject:
 
     def paths(self, instance: Instance) -> Drafting:
         """Return how the K paths of an instance are drafted for it."""
-        return paths_of(instance, self.drafting)
+        of_beam = drafting_of(self.rule) is Siblings.BEAM
+        return paths_of(instance.with_paths(1) if of_beam else instance, self.drafting)
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
         """Return one drafting on an instance, by name, for its paths and for every law of trees."""
@@ -134,7 +145,8 @@ def of_rule(
     Raises `InvalidInputError` for wrong ``accepts``, ``traits`` or ``rule``.
     """
     accepted, is_ours = accepts_of(rule), name in verifiers.names()
-    paths = 1 if traits_of(rule).single_path else num_paths or DEFAULT_PATHS
+    one_path = traits_of(rule).single_path or drafting_of(rule) is Siblings.BEAM
+    paths = 1 if one_path else num_paths or DEFAULT_PATHS
     facts = Facts(tolerance=ROUNDING if is_ours else FLOAT32_ROUNDING)
     declared = getattr(rule, "rule", None)
     if isinstance(declared, str):  # that of a walk is a function
@@ -175,4 +187,6 @@ def verdicts_on(subject: RuleSubject, drafts: Drafts, uniforms: Floats) -> Integ
             node = checked_node(verdict, drafts, chosen)
             return np.stack([node, checked_next_token(verdict, drafts, chosen)], axis=1)
     except VerdictError as error:
+        if error.__cause__ is not None:  # what the rule raised
+            raise SubjectRaisedError(str(error)) from error.__cause__
         raise ContractError(str(error)) from None

@@ -64,7 +64,7 @@ _LIKELY: Final = 0.01
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowsInUse:
     """Rows [L+1, V] of the target, [L, V] of the draft, their sums up to each token, and cells [L+1, V]."""
 
     target: NDArray[np.float64]
@@ -74,7 +74,7 @@ class _Rows:
 
 
 @lru_cache(maxsize=4)
-def _rows(vocab: int, length: int, kind: str, seed: int) -> _Rows:
+def _rows(vocab: int, length: int, kind: str, seed: int) -> _RowsInUse:
     apart, _, count = KINDS[kind]
     rng, tokens = stream(seed, "sampler/large/rows"), np.arange(vocab)
     is_likely, is_more = rng.random((length + 1, vocab)) < _LIKELY, rng.random((length + 1, vocab)) < 0.5
@@ -83,7 +83,7 @@ def _rows(vocab: int, length: int, kind: str, seed: int) -> _Rows:
     mass = [np.bincount(cell, row, count)[cell] for row, cell in zip(target, cells, strict=True)]
     target /= count * np.array(mass)
     draft = (target * np.where(is_more, 1 - apart, 1 + apart))[:-1]
-    return _Rows(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
+    return _RowsInUse(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
 
 
 def _drawn(up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]) -> Any:

@@ -20,6 +20,7 @@ from spec_oracle.contracts import (
     SubjectRaisedError,
 )
 from spec_oracle.contracts.sampler import NO_OPTIONS
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from spec_oracle.threads import CallEndedError, at_most
 from verifiers import Paths
@@ -87,6 +88,10 @@ def complaint(
         return str(error)
     except SubjectRaisedError as error:
         return None if may_refuse else str(error)
+    except InvalidInputError:  # as rules of ours refuse their input
+        if may_refuse:
+            return None
+        raise
     except ContractError as error:
         return str(error)
     return outside_support(drafts, emissions, judged)

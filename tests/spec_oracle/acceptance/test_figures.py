@@ -64,17 +64,18 @@ class Deterministic:
 
     traits = verifiers.Traits(single_path=True)
 
-    def __init__(self, accepts):
-        self.accepts = accepts
+    def __init__(self, keeps):
+        self.keeps = keeps
 
     def verify(self, drafts, decisions):
-        tokens, target = drafts.tokens[:, 0], drafts.target_probs[:, 0]
-        rows = [target[:, place] for place in range(drafts.draft_length)]
+        paths = drafts.paths
+        tokens, target = paths.tokens[:, 0], paths.target_probs[:, 0]
+        rows = [target[:, place] for place in range(paths.draft_length)]
         own = [row[np.arange(len(row)), token] for row, token in zip(rows, tokens.T, strict=True)]
-        kept = [self.accepts(row, mass) for row, mass in zip(rows, own, strict=True)]
+        kept = [self.keeps(row, mass) for row, mass in zip(rows, own, strict=True)]
         tau = decisions.categorical(first_failure(np.stack(kept, axis=1).astype(float)))
         following = decisions.categorical(target[np.arange(len(tau)), tau])
-        return Verdict(tau, tau * 0, following, drafts.tokens)
+        return Verdict.on_paths(drafts, tau * 0, tau, following)
 
 
 def is_typical(row, mass):
@@ -83,14 +84,14 @@ def is_typical(row, mass):
 
 
 @pytest.mark.parametrize(
-    ("rule", "accepts"),
+    ("rule", "keeps"),
     [("greedy", lambda row, mass: mass == row.max(axis=1)), ("typical", is_typical)],
 )
-def test_mean_over_drafts_of_rules_without_a_verifier(rule, accepts):
+def test_mean_over_drafts_of_rules_without_a_verifier(rule, keeps):
     instance = Instance.random(4, 2, seed=5, concentration=0.4)
     calls, chances = all_drafts(instance)
     tails = accepted_lengths(RULES[rule].chances(calls, 0.0))
-    expected = emission_law(Deterministic(accepts), instance).accepted_length_pmf
+    expected = emission_law(Deterministic(keeps), instance).accepted_length_pmf
     np.testing.assert_allclose(chances @ tails, [sum(expected[1:]), expected[2]], atol=1e-12)
     assert 0 < sum(expected[1:]) < 1
 

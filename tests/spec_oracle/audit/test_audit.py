@@ -17,13 +17,11 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.toy import Instance
-from verifiers import Verdict
+from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(draft_length=2, checks=("joint", "batch", "inputs-kept"))
-CHAIN = {name: specimen for name, specimen in specimens().items() if specimen.kind == "verifier"}
-NEIGHBOURS, ZEROED = (
-    CHAIN[f"chain-{name}"].verifier for name in ("rows-of-the-neighbour", "zeroed-target-rows")
-)
+CHAIN = {name: specimen for name, specimen in specimens().items() if name.startswith("chain-")}
+NEIGHBOURS, ZEROED = (CHAIN[f"chain-{name}"].rule for name in ("rows-of-the-neighbour", "zeroed-target-rows"))
 
 
 def only(report):
@@ -51,7 +49,7 @@ def test_in_rationals_the_total_variation_is_zero():
 
 @pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.detected_by == ("joint",)])
 def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
-    specimen = CHAIN[name].verifier
+    specimen = CHAIN[name].rule
     # To look for a smaller instance of this one takes as long as for all others together.
     options = AuditOptions(counterexamples=tmp_path, checks=(), shrink=name != "chain-residual-argmax")
     found = only(audit(specimen, options=options))
@@ -66,7 +64,7 @@ def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
 
 
 def test_counterexamples_are_small():
-    shown = only(audit(CHAIN["chain-always-accept"].verifier, options=AuditOptions(checks=()))).counterexample
+    shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
     assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
     assert shown.file is None
 
@@ -75,8 +73,8 @@ class Rejects:
     """Lossless, and useless: refuses every draft and draws from the target."""
 
     def verify(self, drafts, decisions):
-        zero = drafts.tokens[:, 0, 0] * 0
-        return Verdict(zero, zero, decisions.categorical(drafts.target_probs[:, 0, 0]), drafts.tokens)
+        nowhere = drafts.tokens[:, 0] * 0 + ROOT
+        return Verdict(nowhere, decisions.categorical(drafts.target.row(ROOT)), drafts)
 
 
 def test_a_verifier_that_never_accepts_is_inconclusive():
@@ -180,7 +178,7 @@ def test_a_built_in_as_plain_function_emits_what_it_accepts():
     assert (tokens[0] >= 0).sum() == accepted[0] + 1
 
 
-LOSSY = CHAIN["chain-always-accept"].verifier
+LOSSY = CHAIN["chain-always-accept"].rule
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
@@ -13,7 +14,7 @@ from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
 from spec_oracle.audit.results import UNTRIED, Status
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
@@ -22,6 +23,7 @@ from spec_oracle.cli import main
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report.audit_text import again_lines
+from verifiers import EMPTY, ROOT, Drafts
 
 ALPHA = 1e-6
 
@@ -29,8 +31,8 @@ ALPHA = 1e-6
 def subject_of(name):
     """Return a specimen, or a control, as a subject."""
     found = specimens()[name]
-    if found.verifier is not None:
-        return VerifierSubject(name, found.verifier)
+    if found.rule is not None:
+        return RuleSubject(name, found.rule)
     return SamplerSubject(name, SamplerCode(found.function, found.array), Facts())
 
 
@@ -45,6 +47,8 @@ def checked(name, check, folder):
 DEFECTS = {
     "residual-in-callers-memory": ("inputs-kept", "it was [0-9.]+ at .*, and is [-0-9.]+ after it"),
     "chain-zeroed-target-rows": ("inputs-kept", "target_probs changed during the call"),
+    "tree-residual-in-callers-memory": ("inputs-kept", "changed during the call: it was"),
+    "tree-rows-of-the-request-before": ("batch", "with the same uniforms, request . of a batch of . gets"),
     "fresh-entropy": ("streams", "on the same seed, request 0 emits tokens"),
     "fixed-seed": ("streams", "completion .* and then completion .* in .*%.* expected"),
     "zero-uniform-accepts": ("bad-input", "request 0 emitted token . at position ., although"),
@@ -76,6 +80,16 @@ def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp
     assert tried[check].status is Status.FAILED
     assert AuditReport((report,), 0, ALPHA).exit_code == 1
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("sizes", [(None, None), (2, 1)])
+def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
+    rows = np.full((2, 4, 3), 1 / 3)
+    drafts = Drafts.of_tree(np.array([[0, 1, 2]] * 2), np.array([[ROOT, 0, EMPTY]] * 2), rows, rows, *sizes)
+    Again("batch", "each_alone", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
+    found = Again.load(tmp_path / "saved.json").inputs["drafts"]
+    assert (found.depth, found.fan_out) == (drafts.depth, drafts.fan_out)
+    assert np.array_equal(found.parents, drafts.parents)
 
 
 @pytest.mark.parametrize("check", ["streams", "bad-input", "inputs-kept"])

@@ -11,14 +11,13 @@ from random import random as uniform_by_name
 import numpy as np
 import pytest
 from numpy.random import default_rng as generator_by_name
-from verifiers.trees import EMPTY, ROOT, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.cli import main
 from spec_oracle.gate.cases import SharedAudit
 from spec_oracle.toy import Instance
-from verifiers import Verdict
+from verifiers import EMPTY, ROOT, Verdict
 
 ONLY_JOINT = AuditOptions(vocab_size=2, draft_length=2, checks=(), shrink=False)
 DO = "take every random decision from `decisions`"
@@ -30,14 +29,15 @@ def inverted(row, uniform):
 
 def matched(drafts, token_of):
     """Verify one path by sampling each token from its row: kept as long as the draft is that token."""
-    count, following = np.zeros(drafts.batch, dtype=int), np.zeros(drafts.batch, dtype=int)
-    for b in range(drafts.batch):
-        for place in range(drafts.draft_length + 1):
-            following[b] = token_of(np.asarray(drafts.target_probs[b, 0, place]))
-            if place == drafts.draft_length or following[b] != drafts.tokens[b, 0, place]:
+    paths = drafts.paths
+    count, following = np.zeros(paths.batch, dtype=int), np.zeros(paths.batch, dtype=int)
+    for b in range(paths.batch):
+        for place in range(paths.draft_length + 1):
+            following[b] = token_of(np.asarray(paths.target_probs[b, 0, place]))
+            if place == paths.draft_length or following[b] != paths.tokens[b, 0, place]:
                 break
             count[b] += 1
-    return Verdict(count, np.zeros(drafts.batch, dtype=int), following, drafts.tokens)
+    return Verdict.on_paths(drafts, np.zeros(paths.batch, dtype=int), count, following)
 
 
 class InAnAttribute:
@@ -125,8 +125,9 @@ class OnlyTheBonus:
 
     def verify(self, drafts, decisions):
         found = verifiers.get("token").verify(drafts, decisions)
-        own = np.array([inverted(rows[0, -1], self.rng.random()) for rows in drafts.target_probs])  # draws
-        whole = found.num_accepted == drafts.draft_length
+        last = drafts.paths.target_probs[:, 0, -1]
+        own = np.array([inverted(row, self.rng.random()) for row in last])  # draws
+        whole = found.num_accepted == drafts.paths.draft_length
         return replace(found, next_token=np.where(whole, own, found.next_token))
 
 
@@ -161,12 +162,12 @@ class OwnTree:
     def __init__(self):
         self.rng = np.random.default_rng()
 
-    def verify_tree(self, drafts, decisions):
-        nodes, tokens = [], []
+    def verify(self, drafts, decisions):
+        rows, nodes, tokens = drafts.target.dense(), [], []
         for b in range(drafts.batch):
             place = ROOT
             while True:
-                token = inverted(drafts.target_probs[b, place + 1], self.rng.random())  # draws
+                token = inverted(rows[b, place + 1], self.rng.random())  # draws
                 below = [
                     child
                     for child in range(drafts.places)
@@ -178,14 +179,14 @@ class OwnTree:
                 place = below[0]
             nodes.append(place)
             tokens.append(token)
-        return TreeVerdict(np.array(nodes), np.array(tokens), drafts)
+        return Verdict(np.array(nodes), np.array(tokens), drafts)
 
 
 class GlobalTree:
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        found = verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+    def verify(self, drafts, decisions):
+        found = verifiers.get("nss").verify(drafts, decisions)
         return replace(found, next_token=np.random.randint(0, drafts.vocab_size, drafts.batch))  # draws
 
 
@@ -290,7 +291,8 @@ class WithATable:
     def verify(self, drafts, decisions):
         hidden = self.table[drafts.tokens]
         found = verifiers.get("token").verify(drafts, decisions)
-        return replace(found, draft_tokens=np.argsort(self.table)[hidden])
+        shown = replace(drafts, tokens=np.argsort(self.table)[hidden])
+        return replace(found, drafts=shown)
 
 
 class WithALateTable(WithATable):
@@ -330,7 +332,7 @@ class StartsASolver:
 class ChangesItsInput:
     def verify(self, drafts, decisions):
         found = verifiers.get("token").verify(drafts, decisions)
-        drafts.draft_probs[:] = 0
+        drafts.paths.draft_probs[:] = 0
         return found
 
 
@@ -353,7 +355,7 @@ def test_rules_that_take_every_decision_from_their_source_are_lossless(rule):
     assert (found.verdict, joint.status) == (SubjectVerdict.LOSSLESS, Status.PASSED)
 
 
-@pytest.mark.parametrize("name", ["token", "block_transport", "trees/univer", "trees/traversal"])
+@pytest.mark.parametrize("name", ["token", "block_transport", "univer", "traversal"])
 @pytest.mark.parametrize("array", ["numpy", "torch"])
 def test_built_in_rules_draw_nothing(name, array):
     pytest.importorskip("torch")

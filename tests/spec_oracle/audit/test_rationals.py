@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from verifiers.trees import ROOT, TreeVerdict
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from verifiers import ROOT, Verdict
 from verifiers.arrays import filled
 from verifiers.parts.walk import walk
 
@@ -85,9 +85,9 @@ class OfFloatsInItsState(Rule):
 class ATree:
     accepts = frozenset({"top"})
 
-    def verify_tree(self, drafts, decisions):
-        token = decisions.categorical(drafts.target_probs[:, 0] * 0.1)  # float
-        return TreeVerdict(np.full(drafts.batch, ROOT), token, drafts)
+    def verify(self, drafts, decisions):
+        token = decisions.categorical(drafts.target.row(ROOT) * 0.1)  # float
+        return Verdict(np.full(drafts.batch, ROOT), token, drafts)
 
 
 FLOATS = [AnArrayOfFloats, TimesAFloat, TurnedIntoFloats, OfFloatsInItsState, ATree]

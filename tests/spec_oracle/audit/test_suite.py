@@ -8,7 +8,6 @@ import verifiers
 from spec_oracle.audit.checks import CHECKS, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.audit.suite import SUITES
@@ -32,8 +31,7 @@ class Everything(Stepwise, Together):
 
 OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 NAMES = {
-    "verifier": OF_CODE - {"streams"},
-    "tree": OF_CODE - {"streams"},
+    "rule": OF_CODE - {"streams"},
     "sampler": OF_CODE,
     "engine": {"joint", "length", "calls", "long-texts", "logprobs", "draft-law", "streams", "batch"},
     "server": {
@@ -42,8 +40,7 @@ NAMES = {
 }
 ALL = {**SUITES, "server": SERVER}
 SUBJECTS = {
-    "verifier": VerifierSubject("mine", verifiers.get("token")),
-    "tree": of_object("mine", verifiers.tree_rule("univer")),
+    "rule": of_object("mine", verifiers.get("univer")),
     "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(

@@ -15,7 +15,7 @@ from spec_oracle.cli import main
 from spec_oracle.commands.signatures import guess
 from spec_oracle.contracts.sampler import SamplerCode
 from spec_oracle.gate.configuration import find_configuration
-from verifiers import Drafts
+from verifiers import Paths
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 CODE = """
@@ -92,7 +92,7 @@ def loaded(file):
 def drafts(batch=3, length=2, vocab=4):
     rows = np.random.default_rng(0).dirichlet(np.ones(vocab), size=(2, batch, 1, length + 1))
     tokens = np.random.default_rng(1).integers(vocab, size=(batch, 1, length))
-    return Drafts(tokens, rows[0][:, :, :length], rows[1])
+    return Paths(tokens, rows[0][:, :, :length], rows[1])
 
 
 @pytest.mark.parametrize("name", ["flat_engine:rejection_sample", "padded_engine:verify_drafts"])

@@ -1,9 +1,8 @@
-"""Block efficiency of rules for draft trees: the figures of `design`, and of path rules on one path."""
+"""Block efficiency of rules on draft trees: the figures of `design`, and on one path those of a path."""
 
 import json
 
 import pytest
-from verifiers.trees import Siblings
 
 import verifiers
 from lab.design.combinations import COMBINATIONS
@@ -14,14 +13,16 @@ from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.spec_oracle.test_plain_words import require_plain
+from verifiers import Siblings
 
 TOY = Instance.random(3, 2, seed=2, agreement=0.3)
 SHAPES = [FanOuts.named(name) for name in ("K = 2, L = 2", "delay 1, K = 2, L = 1", "fan-outs 2, 2")]
+TAKE_TREES = [name for name in verifiers.names() if not verifiers.traits_of(verifiers.get(name)).paths_only]
 TRIED = [
     (one, shape)
     for one in COMBINATIONS
     for shape in SHAPES
-    if one.rule in verifiers.tree_rule_names() and one.suits(shape, TOY.vocab_size)
+    if one.rule in TAKE_TREES and one.suits(shape, TOY.vocab_size)
 ]
 
 
@@ -36,7 +37,7 @@ def figures_of(rule, tree, instance=TOY, **how):
 def test_figures_are_those_of_design(one, shape):
     law = Siblings(one.drafting.value)
     siblings = Siblings.PATHS if law is Siblings.INDEPENDENT and one.takes == "paths" else law
-    found = figures_of(f"trees/{one.rule}", DraftTrees(shape, siblings))
+    found = figures_of(one.rule, DraftTrees(shape, siblings))
     assert found.block_efficiency == pytest.approx(float(one.figure(Models.of(TOY))(shape)), abs=1e-9)
     assert found.total_variation < 1e-12
     assert found.block_efficiency <= found.optimum + 1e-9
@@ -46,7 +47,7 @@ def test_figures_are_those_of_design(one, shape):
     ("rule", "path_rule"), [("block", "block"), ("traversal", "block"), ("k_seq", "token")]
 )
 def test_on_a_single_path_figures_are_those_of_the_path_rule(rule, path_rule):
-    found = figures_of(f"trees/{rule}", DraftTrees(FanOuts.named("K = 1, L = 2")), exact=True)
+    found = figures_of(rule, DraftTrees(FanOuts.named("K = 1, L = 2")), exact=True)
     (expected,) = efficiencies("toy", TOY, [path_rule], exact=True)
     assert found.accepted_length == expected.accepted_length
     assert found.block_efficiency == expected.block_efficiency
@@ -74,11 +75,11 @@ def toy(tmp_path):
 
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "latex"])
 def test_every_format_has_the_optimum_on_trees_beside_the_rules(toy, capsys, form):
-    words = ["--verifier", "block", "--verifier", "trees/eagle", "--tree", "K = 2, L = 2"]
+    words = ["--verifier", "block", "--verifier", "eagle", "--tree", "K = 2, L = 2"]
     assert main(["efficiency", toy, *words, "--format", form]) == 0
     text = capsys.readouterr().out
-    assert "trees/eagle" in text.replace("\\", "")
-    assert f"{figures_of('trees/eagle', DraftTrees(FanOuts.named('K = 2, L = 2'))).optimum:.6g}" in text
+    assert "eagle" in text.replace("\\", "")
+    assert f"{figures_of('eagle', DraftTrees(FanOuts.named('K = 2, L = 2'))).optimum:.6g}" in text
     if form == "text":
         require_plain(text)
         assert "on draft trees (K = 2, L = 2, independent siblings)" in text
@@ -88,26 +89,28 @@ def test_without_names_all_rules_that_accept_the_siblings_are_measured(toy, caps
     words = ["--tree", "fan-outs 2, 2", "--siblings", "top-and-sampled"]
     assert main(["efficiency", toy, *words, "--format", "json"]) == 0
     found = {row["verifier"]: row for row in json.loads(capsys.readouterr().out)}
-    assert [*found] == ["trees/nss", "trees/top_draft", "trees/eagle", "trees/univer"]
-    best = found["trees/univer"]
+    assert [*found] == ["sample_and_match", "nss", "top_draft", "eagle", "univer"]
+    best = found["univer"]
     assert best["tree"] == "fan-outs 2, 2, top-and-sampled siblings"
     assert best["single_path_optimum"] is None
-    assert found["trees/eagle"]["block_efficiency"] < best["block_efficiency"] <= best["tree_optimum"] + 1e-9
+    assert found["eagle"]["block_efficiency"] < best["block_efficiency"] <= best["tree_optimum"] + 1e-9
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--verifier", "trees/eagle"], "trees/eagle is a rule for draft trees: say which trees"),
-        (["--verifier", "trees/univer", "--tree", "K = 2, L = 2"], "it accepts top-and-sampled"),
-        (["--verifier", "block", "--tree", "K = 2, L = 2"], "--tree: name a rule for draft trees"),
-        (["--verifier", "trees/eagle", "--tree", "two"], "tree: expected a shape such as"),
+        (["--verifier", "univer", "--tree", "K = 2, L = 2"], "it accepts top-and-sampled"),
         (
-            ["--verifier", "trees/eagle", "--tree", "K = 2, L = 3"],
+            ["--verifier", "greedy_block", "--tree", "K = 2, L = 2"],
+            "tree: greedy_block takes K paths of one length, and no other trees",
+        ),
+        (["--verifier", "eagle", "--tree", "two"], "tree: expected a shape such as"),
+        (
+            ["--verifier", "eagle", "--tree", "K = 2, L = 3"],
             "3 tokens deep, the instance has draft_length 2",
         ),
         (
-            ["--verifier", "trees/eagle", "--tree", "fan-outs 2, 2", "--siblings", "paths"],
+            ["--verifier", "eagle", "--tree", "fan-outs 2, 2", "--siblings", "paths"],
             "siblings: paths part once, and fan-outs 2, 2",
         ),
         (["--tree", "K = 2, L = 2", "--plot", "plot.svg"], "not plotted"),

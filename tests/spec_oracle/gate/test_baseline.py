@@ -9,12 +9,12 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline
 from spec_oracle.report import AUDIT_FORMATS
-from verifiers import Verdict
+from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(vocab_size=2, draft_length=2, checks=())
 TOKEN = verifiers.get("token")
@@ -28,14 +28,14 @@ class Rejecting:
 
     def verify(self, drafts, decisions):
         right = TOKEN.verify(drafts, decisions)
-        target = drafts.target_probs[:, 0, 0]
+        target = drafts.target.row(ROOT)
         refused = decisions.bernoulli(0 * target[:, 0] + self.share)
         token = np.where(refused, decisions.categorical(target), right.next_token)
-        return Verdict(np.where(refused, 0, right.num_accepted), right.path, token, drafts.tokens)
+        return Verdict(np.where(refused, ROOT, right.node), token, drafts)
 
 
 def report_on(share=0.0, options=QUICK):
-    return audit(VerifierSubject("mine", Rejecting(share)), options=options)
+    return audit(RuleSubject("mine", Rejecting(share)), options=options)
 
 
 def compared(report, file):
@@ -97,7 +97,7 @@ def audit_of(subject, **changes):
 
 
 def test_what_is_lossy_or_sampled_is_neither_compared_nor_kept(kept):
-    lossy = audit(VerifierSubject("mine", Lossy(), Facts()), options=QUICK)
+    lossy = audit(RuleSubject("mine", Lossy(), Facts()), options=QUICK)
     before = kept.read_text()
     assert update_baseline(kept, lossy) == []
     assert kept.read_text() == before

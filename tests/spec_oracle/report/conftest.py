@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import Cover
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from verifiers import Verdict
 
 QUICK = AuditOptions(vocab_size=3, draft_length=2, checks=("inputs-kept", "draft-law"))
@@ -18,15 +18,15 @@ class AlwaysAccepts:
     """Lossy: no draft is ever rejected."""
 
     def verify(self, drafts, decisions):
-        bonus = decisions.categorical(drafts.target_probs[:, 0, -1])
-        zero = drafts.tokens[:, 0, 0] * 0
-        return Verdict(zero + drafts.draft_length, zero, bonus, drafts.tokens)
+        path = drafts.first_path()
+        last = path.node(path.lengths)
+        return Verdict(last, decisions.categorical(drafts.target.row(last)), drafts)
 
 
 @pytest.fixture(scope="session")
 def report():
     """A report with every verdict, status and kind of remark."""
-    made = audit("token", "block", VerifierSubject("lossy", AlwaysAccepts()), options=QUICK)
+    made = audit("token", "block", RuleSubject("lossy", AlwaysAccepts()), options=QUICK)
     token, block, lossy = made.subjects
     checks = (
         next(check for check in token.checks if check.name == "joint"),

@@ -57,9 +57,8 @@ def test_the_list_of_subjects_is_a_line_a_name(width):
     for one in every:
         assert any(line.startswith(f"{one.name} ") for line in shown.splitlines()), one
     tables = shown.split("\n\n")
-    assert [table.split()[0] for table in tables[:3]] == ["rules", "tree", "engines"]
+    assert [table.split()[0] for table in tables[:3]] == ["rules", "engines", "not"]
     assert len(tables[0].splitlines()) == 2 + len(verifiers.names())
-    assert len(tables[1].splitlines()) == 2 + len(verifiers.tree_rule_names())
     assert max(map(len, shown.splitlines())) <= width
 
 

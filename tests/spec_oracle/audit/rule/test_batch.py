@@ -7,7 +7,7 @@ import pytest
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.suite import result_of
 
 
@@ -28,12 +28,12 @@ class FromPlaceOn:
 
 @pytest.mark.parametrize(("place", "source"), [(129, 0), (1024, 0), (1, -1)])
 def test_a_verifier_that_looks_at_other_requests_is_found_by_replay(place, source):
-    result = result_of("batch", VerifierSubject("mine", FromPlaceOn(place, source)), Context())
+    result = result_of("batch", RuleSubject("mine", FromPlaceOn(place, source)), Context())
     assert result.status is Status.FAILED
 
 
 @pytest.mark.parametrize("name", ["token", "block", "traversal", "greedy_block"])
 def test_built_in_rules_decide_alike_alone_and_in_any_order(name):
     paths = 1 if verifiers.traits_of(verifiers.get(name)).single_path else 2
-    result = result_of("batch", VerifierSubject(name, verifiers.get(name), num_paths=paths), Context())
+    result = result_of("batch", RuleSubject(name, verifiers.get(name), num_paths=paths), Context())
     assert result.status is Status.PASSED, result.detail

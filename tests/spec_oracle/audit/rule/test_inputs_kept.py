@@ -26,7 +26,7 @@ def test_rows_of_every_path_are_compared(path):
     subject = RuleSubject("overwriting", Overwriting(path), num_paths=2)
     found = result_of("inputs-kept", subject, Context())
     assert found.status is Status.FAILED
-    assert f"target rows changed during the call: it was 0.328125 at [0, {path}, 0, 0]" in found.detail
+    assert f"target_probs changed during the call: it was 0.328125 at [0, {path}, 0, 0]" in found.detail
 
 
 def test_a_right_rule_keeps_its_inputs():

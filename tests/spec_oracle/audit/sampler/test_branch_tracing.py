@@ -19,14 +19,14 @@ from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from tests.strategies import at_night
-from verifiers import Drafting
+from verifiers import Siblings
 
 WATCHED = {name: found for name, found in specimens().items() if name.startswith("watched-")}
 RIGHT = ["token-rule", "exponential-race", "gumbel-race", "inverse-cdf", "block-rule", "python-random"]
 
 
 def laws_at(specimen, vocab_size):
-    tree = tree_of(Shape(vocab_size, 3), 0, Drafting.INDEPENDENT)
+    tree = tree_of(Shape(vocab_size, 3), 0, Siblings.INDEPENDENT)
     code = SamplerCode(specimen.function, specimen.array)
     return Watched(law_after, np.random.default_rng(0)).laws_after(code, map(tree.drafts, tree.likely))
 

@@ -33,7 +33,7 @@ from spec_oracle.contracts import ContractError, SamplerCode
 from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
-from verifiers import Drafting
+from verifiers import Siblings
 
 INTEGRATED = CheckResult("joint", Status.PASSED, "integrated over its uniforms", how=How.REPLAYED)
 ASKED = [read for read in memory.READERS if read is not memory.by_iterator]
@@ -113,7 +113,7 @@ def test_a_traced_call_that_breaks_the_contract_counts_only_if_ordinary_ones_do(
 
 
 def one_request():
-    tree = tree_of(Shape(5, 3), 0, Drafting.INDEPENDENT)
+    tree = tree_of(Shape(5, 3), 0, Siblings.INDEPENDENT)
     return tree.drafts(next(iter(tree.likely)))
 
 
@@ -225,7 +225,7 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
 
 def judged_at(code, shape):
     """Return the tree of a shape, what was traced there, and a sample without any call yet."""
-    tree = tree_of(shape, 0, Drafting.INDEPENDENT)
+    tree = tree_of(shape, 0, Siblings.INDEPENDENT)
 
     def among(drafts):
         return among_others(drafts, shape, np.random.default_rng(1))
