@@ -98,11 +98,20 @@ class ScriptedDecisions:
         weight = self._chosen.chances(weight)
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
-        is_first = self._leave_open and self.open is None
-        if is_first and weight.ndim == 2 and self._position == len(self._script):
-            self.open = OpenToken(weight / total)
+        chances, is_first = weight / total, self._leave_open and self.open is None
+        if is_first and weight.ndim == 2 and self._position == len(self._script) and self._is_open(chances):
+            self.open = OpenToken(chances)
             return self.open
-        return self._chosen.from_numpy(self._next(weight / total, weight.shape[:-1]))
+        return self._chosen.from_numpy(self._next(chances, weight.shape[:-1]))
+
+    def _is_open(self, chances: Numbers) -> bool:
+        """Whether a decision may be left open; in rationals not a certain one, which may be asked in floats."""
+        if not self._chosen.is_exact:
+            return True
+        if not ((chances > 0).sum(axis=-1) > 1).any():
+            return False
+        _require_rationals(chances[:, None], self._position)
+        return True
 
     def _next(self, chances: Numbers, shape: tuple[int, ...]) -> Integers:
         if self.open is not None:  # what is asked later may depend on it

@@ -16,6 +16,7 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.failing_inputs import as_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler import (
     bad_input,
@@ -52,7 +53,7 @@ def texts(name, draws, seed):
     """Cells of the extended texts of one call of a built-in verifier, int [draws]."""
     rng = np.random.default_rng([seed, 1])
     drafts = sampled_drafts(INSTANCE, draws, rng)
-    verdict = verifiers.get(name).verify(drafts, numpy_decisions(np.random.default_rng([seed, 2])))
+    verdict = verifiers.get(name).verify(as_drafts(drafts), numpy_decisions(np.random.default_rng([seed, 2])))
     return extended_cells(INSTANCE, verdict.emitted, verdict.num_accepted + 1, rng)
 
 
