@@ -23,7 +23,7 @@ from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.joint import law_on
@@ -203,7 +203,8 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
             return CheckResult(EXACT, Status.FAILED, str(error))
         worst = max(worst, float(law.total_variation))
     status = Status.PASSED if worst <= ROUNDING else Status.FAILED
-    return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)
+    measured = Measured(total_variation=worst)
+    return CheckResult(EXACT, status, f"total variation {worst:.3g}", measured=measured)
 
 
 def _screening(code: SamplerCode, bench: Context) -> CheckResult:
@@ -278,4 +279,5 @@ def _tested(tokens: Any, law: Any, bench: Context) -> CheckResult:
     if p_value and len(cells) > 1:
         p_value = float(chisquare(cells.tally(counts), YARDSTICK_DRAWS * cells.probabilities).pvalue)
     status = Status.PASSED if p_value > bench.alpha else Status.FAILED
-    return CheckResult(YARDSTICK, status, f"chi-square: p-value {p_value:.3g}", bench.alpha, YARDSTICK_DRAWS)
+    measured = Measured(bench.alpha, YARDSTICK_DRAWS)
+    return CheckResult(YARDSTICK, status, f"chi-square: p-value {p_value:.3g}", measured=measured)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import asked_again, breached
-from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.results import DECLARED, Cause, CheckResult, Status, TooSlowError, inconclusive
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 
@@ -126,15 +126,16 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
     try:
         result = run(subject, replace(context, rate=rate, admitted=admitted))
     except ContractError as error:
-        result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
+        result = breached(error, subject, context, rate, alpha=rate)
     except SubjectRaisedError as error:
         is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
         result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
     except TooSlowError as error:
         result = CheckResult("", Status.NOT_RUN, str(error))
-    is_broken = result.breaks_contract and check.against_law
+    # Without its output, a check that does not compare distributions says nothing of the distribution.
+    is_of_law = check.against_law or result.cause is not Cause.BROKEN_CONTRACT
     seconds = time.perf_counter() - started
-    return replace(result, name=check.name, breaks_contract=is_broken, seconds=seconds)
+    return replace(result, name=check.name, cause=result.cause if is_of_law else None, seconds=seconds)
 
 
 def _skip(reason: Callable[[Any, Context], str], run: Run) -> Run:

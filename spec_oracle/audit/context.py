@@ -9,13 +9,16 @@ import numpy as np
 
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.results import (
+    Cause,
     CheckResult,
     Findings,
     How,
     NoEvidenceError,
     Status,
     breach,
+    findings_of,
     inconclusive,
+    remarked,
 )
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
@@ -74,8 +77,7 @@ class Context:
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
-        joint = self.results.get("joint")
-        return (joint and joint.findings) or Findings()
+        return findings_of(self.results.get("joint"))
 
     def is_lossy(self, subject: Any) -> bool:
         """Whether `joint` has failed, or the subject declares that it would."""
@@ -91,7 +93,7 @@ class Context:
         joint = self.results.get("joint")
         if joint is None or joint.status is not Status.FAILED:
             return False
-        size = 1.0 if joint.total_variation is None else joint.total_variation
+        size = 1.0 if joint.measured.total_variation is None else joint.measured.total_variation
         return not subject.facts.admits("joint", size)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
@@ -126,9 +128,10 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
         if results[-1].status is Status.FAILED:
             break
     order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
-    results.sort(key=lambda result: not result.is_undecided)
+    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
     chosen = next((r for status in order for r in results if r.status is status), results[-1])
-    return replace(chosen, draws=sum(result.draws for result in results))
+    draws = sum(result.measured.draws for result in results)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
 def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
@@ -137,7 +140,7 @@ def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     for way in ways:
         try:
             found = run_guarded(way)
-            return replace(found, notes=(*notes, *found.notes))
+            return remarked(found, notes=(*notes, *found.remarks.notes))
         except NoEvidenceError as error:
             notes.append(str(error))
     return inconclusive("; ".join(notes))

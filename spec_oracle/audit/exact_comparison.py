@@ -9,7 +9,17 @@ import numpy as np
 
 import verifiers
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.results import CheckResult, Findings, How, Status, failed, passed
+from spec_oracle.audit.results import (
+    CheckResult,
+    Elsewhere,
+    Findings,
+    How,
+    LawResult,
+    Status,
+    failed,
+    passed,
+    with_findings,
+)
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
@@ -32,7 +42,7 @@ def judge_laws(
     failure: str = "",
     where: str = "",
     after: Callable[[Instance], LawsAfter] | None = None,
-) -> CheckResult:
+) -> LawResult:
     """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
@@ -49,26 +59,21 @@ def judge_laws(
     compared = bound.compared(figures[worst], worst) if bound and worst else ""
     findings = Findings(
         laws,
+        instances,
+        worst if is_wrong else None,
         total_variation=gap,
         smallest_detectable_tv=facts.tolerance,
-        instances=instances,
-        worst=worst if is_wrong else None,
+        elsewhere=Elsewhere(law_of, (lambda law: bound.figure(law) > most) if bound else None),
         length=declared_length(laws, facts, facts.tolerance),
-        law_of=law_of,
-        is_wrong=(lambda law: bound.figure(law) > most) if bound else None,
     )
-    result = CheckResult(
-        "",
-        Status.FAILED,
-        failure
-        or (
-            f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
-        ),
-        total_variation=None if failure else gap,
+    is_off = f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
+    wrong = failed(
+        failure or is_off,
         how=How.PROVEN,
+        total_variation=None if failure else gap,
         scope=(scope_of("exact output distribution", instances.values()),),
-        findings=findings,
     )
+    result = with_findings(wrong, findings)
     if failure or findings.worst is not None:
         return result
     if bound is not None:
@@ -126,7 +131,7 @@ def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -
         return findings
     drafts = sum(len(by_row) for _, by_row in laws)
     detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
-    length = CheckResult("", Status.PASSED, detail, how=How.PROVEN)
+    length = passed(detail, how=How.PROVEN)
     return replace(findings, rule=rule, length=length)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from spec_oracle.audit.checks import Check, Suite, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.own_randomness import own_randomness
-from spec_oracle.audit.results import CheckResult, How, Status, breach
+from spec_oracle.audit.results import Cause, CheckResult, How, Status, breach, findings_of
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import NoLawError
@@ -61,10 +61,14 @@ class FirstCall:
             return replace(breach(ContractError(self.fault)), name=name)
         # Code of which every outcome was run, and added up to another distribution, does run.
         is_traced = found.how in (How.PROVEN, How.REPRESENTED)
-        is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
+        is_law_found = is_traced and bool(findings_of(found).total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and "(at " not in found.detail and (place := self.subject.place):
+        if (
+            found.cause is Cause.BROKEN_CONTRACT
+            and "(at " not in found.detail
+            and (place := self.subject.place)
+        ):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 

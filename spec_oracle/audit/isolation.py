@@ -31,7 +31,7 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.results import CheckResult, Status, without_findings
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
@@ -236,9 +236,7 @@ def _audited(
             notes = (*subject.facts.notes, NOT_TRACED)
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
         enter(_known(subject))
-        report = audit_subject(
-            subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
-        )
+        report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
@@ -297,7 +295,7 @@ def _report(  # noqa: PLR0917
         ours = "" if isinstance(error, InvalidInputError) else f"internal error: {type(error).__name__}: "
         reason = f"{ours}{error}"
         return replace(_remains(name, folder, reason, options, alpha), error=reason)
-    return replace(report, output=_printed(folder))
+    return _with_output(report, folder)
 
 
 def _ending(code: int | None) -> str:
@@ -315,12 +313,12 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
         else:
             known = entry
     if known.kind == "unknown":
-        return replace(_unloaded(name, reason, options, alpha), output=_printed(folder))
+        return _with_output(_unloaded(name, reason, options, alpha), folder)
     done = {check.name for check in checks}
     missing = [check for check in _names([known]) if check not in done]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
-    return replace(report_on(known, options, alpha, tuple(checks)), output=_printed(folder))
+    return _with_output(report_on(known, options, alpha, tuple(checks)), folder)
 
 
 def _unloaded(
@@ -338,6 +336,10 @@ def _journal(folder: Path) -> list[Any]:
                 entries.append(pickle.load(journal))  # noqa: S301  # our own, in a folder of our own
     except (OSError, EOFError, pickle.UnpicklingError):
         return entries
+
+
+def _with_output(report: SubjectReport, folder: Path) -> SubjectReport:
+    return replace(report, code=replace(report.code, output=_printed(folder)))
 
 
 def _printed(folder: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context
-from spec_oracle.audit.failing_inputs import Again
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.contracts.sampler import LIBRARIES
@@ -105,7 +105,7 @@ class AuditOptions:
     at_most: Mapping[str, float] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
-    again: Again | None = None
+    again: FailingInputs | None = None
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")

@@ -88,5 +88,5 @@ def audit_subject(
             note(results[name])
         report = report_on(subject, options, alpha, tuple(results.values()))
         if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
-            return replace(report, lines=lines_run(subject, context))
+            return replace(report, code=replace(report.code, lines=lines_run(subject, context)))
         return report

@@ -105,9 +105,10 @@ def _as_fields(options: Any) -> Any:
 def _saved_inputs(path: Path) -> Any:
     """Return the saved inputs of a failed check, None for an instance file."""
     from spec_oracle.audit import AuditOptions  # noqa: F401  # with it come the parts of all checks
-    from spec_oracle.audit.failing_inputs import Again
+    from spec_oracle.audit.failing_inputs import PARTS
+    from spec_oracle.audit.saved_inputs import FailingInputs
 
-    return Again.load(path)
+    return FailingInputs.load(path, PARTS)
 
 
 QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1.0

@@ -1,7 +1,7 @@
 """Whether completions that were traced are distributed as the target's, and what plain samples say of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import ROUNDING
@@ -10,14 +10,33 @@ from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import confirmed
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
-from spec_oracle.audit.results import CheckResult, Findings, How, Status, WrongCompletion
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    Findings,
+    How,
+    LawResult,
+    Shown,
+    Status,
+    WrongCompletion,
+    answer,
+    remarked,
+    with_findings,
+)
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.completions import completion_gap
 
 
+@dataclass(frozen=True)
+class TracedFindings(Findings):
+    """What `joint` found of an engine by tracing: `calls` does not trace it again."""
+
+    traced: tuple[CompletionLaws, ...] = ()
+
+
 def judged_and_confirmed(
     found: Sequence[CompletionLaws], rounding: Rounding, context: Context, tracer: Tracer
-) -> CheckResult:
+) -> LawResult:
     """Judge the laws that ``tracer`` found, and have plain samples confirm what is said of them.
 
     Raises `NoEvidenceError` where samples contradict a law.
@@ -34,18 +53,15 @@ def judged_and_confirmed(
         longest = {c.case: c for c in sorted(found, key=lambda c: c.tokens) if not c.is_pair}
         laws = [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()]
         line = confirmed(laws, context, stream(context.seed, "engine/confirmed"))
-    return replace(
-        result,
-        scope=(scope, line, str(rounding)),
-        notes=result.notes or (str(rounding),) * rounding.is_assumed,
-        shown=off,
-        findings=Findings(
-            total_variation=max(compared.total_variation for compared in found),
-            smallest_detectable_tv=lengths[-1] * rounding.a_token,
-            is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
-            traced=tuple(found),
-        ),
+    notes = result.remarks.notes or (str(rounding),) * rounding.is_assumed
+    result = remarked(result, scope=(scope, line, str(rounding)), notes=notes)
+    findings = TracedFindings(
+        total_variation=max(compared.total_variation for compared in found),
+        smallest_detectable_tv=lengths[-1] * rounding.a_token,
+        is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
+        traced=tuple(found),
     )
+    return with_findings(replace(result, shown=Shown(off)), findings)
 
 
 def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
@@ -76,9 +92,15 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
         is_clear = not rounding.may_explain(wrong.rows_off, wrong.tokens)
         detail = _size(f"{who}; correct it" if is_clear else who, wrong.rows_off, wrong.tokens)
         detail += "" if is_clear else f"; {rounding.doubt}"
-    result = CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
     is_open = status is Status.INCONCLUSIVE
-    return replace(result, is_undecided=is_open, notes=rounding.notes if is_open else ())
+    return answer(
+        status,
+        detail,
+        how=How.PROVEN,
+        total_variation=gap,
+        notes=rounding.notes if is_open else (),
+        cause=Cause.UNDECIDED if is_open else None,
+    )
 
 
 def _size(what: str, distance: float, tokens: int) -> str:

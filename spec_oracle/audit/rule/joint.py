@@ -12,7 +12,7 @@ from typing import Any
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.exact_comparison import judge_laws
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, Findings, Status
+from spec_oracle.audit.results import CheckResult, Elsewhere, Findings, Status, remarked, with_findings
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.length import Laws, as_declared, identified
 from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, names
@@ -63,7 +63,7 @@ def joint_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     where = f"{len(instances)} toy instances x {len(kinds)} kinds of draft trees"
     result = judge_laws(laws, of, facts, law_on, how="enumerated", failure=failure, where=where)
     findings = result.findings
-    if findings is None or not laws:
+    if not laws:
         return result
     if result.status is not Status.FAILED:
         by_kind = {key: (tried[key][0], law) for key, law in laws.items()}
@@ -72,13 +72,17 @@ def joint_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     findings = replace(
         findings,
         laws={key: law for key, law in laws.items() if tried[key][0] == kind},
-        law_of=lambda instance, **how: law_on(subject, context, instance, kind, **how),
-        optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, instance, kind)).value),
+        elsewhere=Elsewhere(
+            lambda instance, **how: law_on(subject, context, instance, kind, **how),
+            optimum_of=lambda instance: float(
+                tree_optimum(instance, _drafting(subject, instance, kind)).value
+            ),
+        ),
     )
     sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in instances.values()))
     scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
     notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
-    return replace(result, findings=findings, scope=scope, notes=notes)
+    return with_findings(remarked(result, scope=scope, notes=notes), findings)
 
 
 def _with_length(

@@ -55,8 +55,8 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        law_of = context.findings.law_of
-        wrong = law_of and covered.try_small_sizes(subject, context, end, law_of)
+        elsewhere = context.findings.elsewhere
+        wrong = elsewhere and covered.try_small_sizes(subject, context, end, elsewhere.law_of)
         found = wrong or covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
-from spec_oracle.audit.results import CheckResult, How, Status, failed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.sampler.coins import coins_agree, open_requests
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
@@ -108,7 +108,7 @@ class Runs:
         sizes = (sorted({getattr(one, axis) for one in self.proven}) for axis in _SIZES.values())
         ranges = ", ".join(f"{name} {a[0]:,} to {a[-1]:,}" for name, a in zip(_SIZES, sizes, strict=True))
         line = f"traced at {len(self.proven)} sizes: all random numbers are disjoint ({ranges})"
-        return replace(result, scope=(*result.scope, line))
+        return remarked(result, scope=(*result.remarks.scope, line))
 
 
 @part
@@ -130,7 +130,7 @@ def independent_calls(
     is_wrong_alone = context.is_lossy(subject) or (known is not None and known.status is Status.FAILED)
     for run in runs.shared if not is_wrong_alone else ():
         if run.is_always_shared(rate / 4):
-            return failed(str(run), alpha=rate, draws=result.draws, how=How.PROVEN)
+            return failed(str(run), alpha=rate, draws=result.measured.draws, how=How.PROVEN)
     shapes = [shape for shape in runs.doubtful if shape.batch < _MANY][-DISJOINT_SAMPLED:]
     parts: list[Callable[[float], CheckResult]] = []
     if not runs.proven:
@@ -142,10 +142,11 @@ def independent_calls(
     if shapes and not is_wrong_alone:  # coins of a wrong distribution are not fair
         parts.append(lambda rate: coins_agree(subject, context, calls, shapes, rate, seconds))
     found = [part(rate / 4) for part in parts]
-    draws = sum(one.draws for one in (result, *found))
+    draws = sum(one.measured.draws for one in (result, *found))
     failure = next((one for one in found if one.status is Status.FAILED), None)
     detail = "; ".join([result.detail, *(one.detail for one in found if one.status is Status.INCONCLUSIVE)])
-    return replace(failure or runs.told(replace(result, detail=detail)), draws=draws)
+    chosen = failure or runs.told(replace(result, detail=detail))
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
 def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequence[Shape] = SHAPES) -> Runs:

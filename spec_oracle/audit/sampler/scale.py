@@ -221,13 +221,13 @@ def low_precision(subject: Any, instance: Instance, context: Context, rate: floa
             partial(equal_tokens, subject, one, dtype=dtype),
         )
         result = first_failure(split(rate, len(dtypes)), *parts)
-        draws += result.draws
+        draws += result.measured.draws
         if result.status is Status.FAILED:
             if dtype in context.dtypes:
                 return result
             notes.append(f"not for {dtype} rows: {result.detail}")
             continue
-        scope += [f"{dtype}: {line}" for line in result.scope]
+        scope += [f"{dtype}: {line}" for line in result.remarks.scope]
         if result.status is Status.INCONCLUSIVE:
             refused[dtype] = f"; {dtype} refused ({result.detail})"
     kept = ", ".join(dtype for dtype in dtypes if f"{dtype}: " in "".join(scope))

@@ -23,6 +23,7 @@ from spec_oracle.audit.results import (
     Status,
     TooSlowError,
     inconclusive,
+    remarked,
 )
 from spec_oracle.audit.sampler.branch_tracing import Watched
 from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape, confirmed_claim
@@ -79,7 +80,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     if wrong is not None:
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, covered.wrong)
     found = covered.result(extent, context, _by_samples(subject, context.after_claims(), covered))
-    return replace(found, notes=(*found.notes, *notes))
+    return remarked(found, notes=(*found.remarks.notes, *notes))
 
 
 def _traced(
@@ -96,7 +97,7 @@ def _traced(
         covered.try_design(subject, context, extent.design, laws, (1 - SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
         return covered.result(extent, context), extent
-    if not axes or context.findings.law_of is None:
+    if not axes or context.findings.elsewhere is None:
         return None, extent
     end = time.process_time() + SHAPES_SMALL_SHARE * seconds
     return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
@@ -125,8 +126,8 @@ def _confirm(
 
 def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callable[[Instance], EmissionLaw]:
     """Return what traces the code on an instance, and confirms a defect with ordinary samples."""
-    assert context.findings.law_of is not None
-    law_of = partial(context.findings.law_of, end=end)
+    assert context.findings.elsewhere is not None
+    law_of = partial(context.findings.elsewhere.law_of, end=end)
 
     def confirmed(instance: Instance) -> EmissionLaw:
         law = law_of(instance)
@@ -311,7 +312,9 @@ def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> 
     found, shapes_of = large(subject, context, context.rate / 2)
     covered.sampled += shapes_of
     detail = "; ".join(filter(None, (found.detail, small.detail)))
-    return replace(found, detail=detail, scope=small.scope + found.scope, draws=small.draws + found.draws)
+    measured = replace(found.measured, draws=small.measured.draws + found.measured.draws)
+    found = remarked(found, scope=small.remarks.scope + found.remarks.scope)
+    return replace(found, detail=detail, measured=measured)
 
 
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:

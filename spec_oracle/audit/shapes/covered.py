@@ -15,6 +15,7 @@ from spec_oracle.audit.results import (
     Cover,
     How,
     NoEvidenceError,
+    Remarks,
     Status,
     failed,
     inconclusive,
@@ -226,17 +227,17 @@ class Covered:
         known = [*tried, *self.small, *self.sampled]
         exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
-        fields: dict[str, Any] = {"how": how, "notes": notes, "coverage": self.coverage}
+        remarks = Remarks(self.scope(extent), notes, self.coverage)
         if sampled is not None:
             detail = "; ".join(filter(None, (exact, sampled.detail)))
-            scope = (*self.scope(extent), *sampled.scope)
-            fields["how"] = how if self.shapes and not self.unlike else sampled.how
-            found = replace(sampled, detail=detail, scope=scope, **fields)
+            remarks = replace(remarks, scope=(*remarks.scope, *sampled.remarks.scope))
+            exactly = self.shapes and not self.unlike
+            found = replace(sampled, detail=detail, how=how if exactly else sampled.how, remarks=remarks)
         elif not self.shapes:
             reasons = ", ".join(self.left_out) or "raise --budget"
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)
         else:
-            found = passed(exact, scope=self.scope(extent), **fields)
+            found = replace(passed(exact, how=how), remarks=remarks)
         if found.status is Status.PASSED and (tried or self.refused) and (why := self._open(extent, context)):
             return replace(found, status=Status.INCONCLUSIVE, detail=f"{why}; {found.detail}")
         return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import Cause, CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
@@ -130,7 +130,10 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
         return inconclusive("too few probabilities are reported; use --top-k, or temperature 1")
     what = "next-token distributions of requests for one token"
     result = told(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
-    return replace(result, proviso=result.proviso and result.proviso + _of_its_own(context))
+    if not result.remarks.proviso:
+        return result
+    proviso = result.remarks.proviso + _of_its_own(context)
+    return replace(result, remarks=replace(result.remarks, proviso=proviso))
 
 
 def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
@@ -151,7 +154,7 @@ def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResul
     if noise > apart.half:
         doubt = f"up to {noise:.2g} of it are noise of equal requests"
     open_ = f"{detail}, {doubt}: not surely less than {detect:g}; raise --budget or --detect"
-    return inconclusive(open_, is_undecided=least > 0, **known)
+    return inconclusive(open_, cause=Cause.UNDECIDED if least > 0 else None, **known)
 
 
 def compare(prefixes: Iterable[Prefix], own: Distributions, theirs: Distributions, apart: Distances) -> None:

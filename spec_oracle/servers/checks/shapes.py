@@ -56,7 +56,9 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     named = {name: why for name, why in unknown.items() if name not in judged}
     result = _result(done, {**refused, **named}, len(trials), rate)
     coverage = _coverage(done, axes)
-    return unless_unconfirmed(replace(result, alpha=context.rate, coverage=coverage), context)
+    measured = replace(result.measured, alpha=context.rate)
+    result = replace(result, measured=measured, remarks=replace(result.remarks, coverage=coverage))
+    return unless_unconfirmed(result, context)
 
 
 def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:

@@ -14,7 +14,7 @@ from spec_oracle.audit import effort as common
 from spec_oracle.audit import streams
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.results import UNTRIED, Status, findings_of
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
@@ -53,7 +53,7 @@ def is_unchecked(context: Context) -> bool:
     plain, joint = (context.results.get(name) for name in ("plain-law", "joint"))
     if plain is not None and plain.status not in (Status.PASSED, *UNTRIED) and not is_unconfirmed(context):
         return True
-    return joint is not None and joint.findings is not None and joint.findings.is_reference_wrong
+    return findings_of(joint).is_reference_wrong
 
 
 def is_unconfirmed(context: Context) -> bool:

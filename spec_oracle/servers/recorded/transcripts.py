@@ -18,7 +18,17 @@ from spec_oracle.audit import streams
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    How,
+    Remarks,
+    Status,
+    failed,
+    inconclusive,
+    not_asked,
+    passed,
+)
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
@@ -260,7 +270,7 @@ class Transcripts:
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
         worst = Status.FAILED if model.status is Status.FAILED else tokens.status
-        if worst is Status.PASSED and model.is_undecided:
+        if worst is Status.PASSED and model.cause is Cause.UNDECIDED:
             worst = Status.INCONCLUSIVE
         return SubjectReport(
             name,
@@ -269,10 +279,12 @@ class Transcripts:
             Evidence.STATISTICAL,
             checks,
             alpha,
-            scope=(f"{self.completions:,} recorded completions", *tokens.scope),
-            notes=checks[1].notes,
-            total_variation=tokens.total_variation,
-            proviso=model.proviso,
+            Remarks(
+                (f"{self.completions:,} recorded completions", *tokens.remarks.scope),
+                checks[1].remarks.notes,
+                proviso=model.remarks.proviso,
+            ),
+            total_variation=tokens.measured.total_variation,
         )
 
 

@@ -35,7 +35,7 @@ def test_a_defect_is_killed(name, check):
 def test_a_control_stands(name, check):
     result = outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0))
     assert result.status is Status.PASSED
-    assert result.total_variation < 1e-12
+    assert result.measured.total_variation < 1e-12
 
 
 def test_lengths_are_not_asked_where_stop_tokens_cut_calls_short():

@@ -9,13 +9,14 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.failing_inputs import Again
+from spec_oracle.audit.failing_inputs import PARTS
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.suite import result_of
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.cli import main
@@ -65,12 +66,12 @@ DEFECTS = {
 def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp_path):
     subject, result = checked(name, check, tmp_path)
     assert result.status is Status.FAILED
-    assert re.search(says, f"{result.detail}\n{result.again.says}")
+    assert re.search(says, f"{result.detail}\n{result.shown.inputs.says}")
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size < 50_000
     assert again_lines(result)[-1] == f"reproduce: spec-oracle audit {name} --instance {file}"
 
-    report = audit_subject(subject, AuditOptions(again=Again.load(file)), ALPHA)
+    report = audit_subject(subject, AuditOptions(again=FailingInputs.load(file, PARTS)), ALPHA)
     tried = {one.name: one for one in report.checks if one.status not in UNTRIED}
     assert [*tried] == [check]
     assert tried[check].status is Status.FAILED
@@ -82,7 +83,7 @@ def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp
 def test_nothing_is_saved_of_right_code(check, tmp_path):
     _, result = checked("inverse-cdf", check, tmp_path)
     assert result.status is Status.PASSED
-    assert result.again is None
+    assert result.shown.inputs is None
     assert not again_lines(result)
     assert not list(tmp_path.iterdir())
 
@@ -123,7 +124,7 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
     file = tmp_path / "saved.json"
     file.write_text('{"part": "one_cal"}', encoding="utf-8")
     with pytest.raises(InvalidInputError, match="saved.json: .*did you mean .*one_call"):
-        Again.load(file)
+        FailingInputs.load(file, PARTS)
     file.write_text('{"part": "one_call", "inputs": {}}', encoding="utf-8")
     assert main(["audit", "token", "--instance", str(file)]) == 3
     assert "saved.json: no inputs of a failed check" in capsys.readouterr().err
@@ -131,4 +132,4 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
         kept = f'"check": "streams", "inputs": {{}}, "says": "", "rate": {rate}'
         file.write_text(f'{{"part": "one_call", {kept}}}', encoding="utf-8")
         with pytest.raises(InvalidInputError, match="saved.json: .*rate: expected a number in"):
-            Again.load(file)
+            FailingInputs.load(file, PARTS)

@@ -209,7 +209,7 @@ def test_low_precision_is_a_note_unless_the_type_counts():
     rule = InDoublePrecisionOnly()
     found = result_of("scale", of_tree_rule("mine", rule), Context())
     assert found.status is Status.PASSED
-    assert found.notes[0].startswith("not for float16 rows: total variation")
+    assert found.remarks.notes[0].startswith("not for float16 rows: total variation")
     counted = result_of("scale", of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
     assert counted.status is Status.FAILED
 
@@ -225,7 +225,7 @@ def test_scale_and_bad_input_pass_in_torch(name):
     pytest.importorskip("torch")
     subject = of_tree_rule(name, verifiers.tree_rule(name.removeprefix("trees/")), array="torch")
     found = result_of("scale", subject, Context())
-    assert found.notes == ()
+    assert found.remarks.notes == ()
     if name != "trees/canonical":  # which is made for small vocabularies
         assert "float64, float32, bfloat16, float16" in found.detail
     assert result_of("bad-input", subject, Context()).status is Status.PASSED

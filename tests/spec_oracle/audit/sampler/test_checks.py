@@ -114,7 +114,7 @@ def test_what_is_wrong_in_a_type_that_does_not_count_is_told(check, name):
         result_of(check, subject, one) for one in (context, replace(context, dtypes=("float16",)))
     )
     assert result.status is Status.PASSED
-    (note,) = result.notes
+    (note,) = result.remarks.notes
     assert note.startswith("not for float16 rows: ")
     assert counted.status is Status.FAILED
 
@@ -244,7 +244,7 @@ def test_no_check_takes_more_requests_than_the_budget_allows(check):
         vars(subject)["_pace"] = {0: float(requests)}
         result = result_of(check, subject, Context(budget=1.0))
         assert result.status in statuses, result.detail
-        assert (result.status is Status.PASSED) == (0 < result.draws <= requests)
+        assert (result.status is Status.PASSED) == (0 < result.measured.draws <= requests)
 
 
 @pytest.mark.parametrize("options", [{"checks": ("scael",)}, {"skip": ("scael",)}, {"array": "pytorch"}])

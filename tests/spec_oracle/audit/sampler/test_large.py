@@ -47,7 +47,7 @@ def test_defects_are_found_in_both_vocabularies(specimen):
 def test_right_code_passes(specimen):
     result = found(specimen)
     assert result.status is Status.PASSED, result.detail
-    assert all("V " in line and "detect" in line for line in result.scope)
+    assert all("V " in line and "detect" in line for line in result.remarks.scope)
 
 
 @pytest.mark.parametrize(("kind", "cells"), [("weak", 4), ("good", 16)])
@@ -108,4 +108,4 @@ def test_greedy_requests_are_tried_at_full_vocabularies():
 def test_right_options_pass_at_full_vocabularies():
     result = large(unseen_with_options(), Context(), RATE)[0]
     assert result.status is Status.PASSED, result.detail
-    assert any("mixed drafts" in line for line in result.scope)
+    assert any("mixed drafts" in line for line in result.remarks.scope)

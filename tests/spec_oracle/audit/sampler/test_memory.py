@@ -171,7 +171,7 @@ def test_a_whole_audit_of_a_right_kernel_ends_lossless():
     statuses = {check.name: check.status for check in report.checks}
     assert report.verdict is SubjectVerdict.LOSSLESS
     assert {statuses[name] for name in asked} == {Status.PASSED}
-    assert any("contradict the traced distribution" in note for note in report.notes)
+    assert any("contradict the traced distribution" in note for note in report.remarks.notes)
 
 
 def test_memory_that_code_keeps_from_a_traced_call_holds_numbers_in_its_next_one():

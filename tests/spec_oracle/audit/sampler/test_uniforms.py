@@ -11,7 +11,7 @@ from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, au
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError
+from spec_oracle.audit.results import Findings, LawResult, NoEvidenceError
 from spec_oracle.audit.sampler import integrated as integration
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
@@ -134,7 +134,7 @@ def sharing(draft_tokens, draft_probs, target_probs, uniforms):
 def beside_a_rule(check, function):
     """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
     findings = Findings(pair=pair_by_uniforms(SamplerCode(function), "token"))
-    joint = CheckResult("joint", Status.PASSED, "", findings=findings)
+    joint = LawResult("joint", Status.PASSED, "", findings=findings)
     context = Context(alpha=1e-6, budget=60.0, instances=INSTANCES, results={"joint": joint})
     return result_of(check, SamplerSubject.of_uniforms("mine", function), context)
 
@@ -143,7 +143,7 @@ def beside_a_rule(check, function):
 def test_code_that_emits_as_a_rule_is_compared_with_it(check):
     result = beside_a_rule(check, token_kernel)
     assert result.status is Status.PASSED
-    assert result.draws < 4000
+    assert result.measured.draws < 4000
     assert "as a rule's" in result.detail or "on the same seed" in result.detail
 
 

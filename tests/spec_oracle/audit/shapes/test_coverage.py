@@ -59,7 +59,7 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
     only = AuditOptions(layouts=["contiguous"]).context(1e-6).only
     declared = outcome(raw_memory, most_shapes=3, only=only)
     assert declared.status is Status.PASSED
-    assert "declared: the code takes only layout contiguous; no other was tried" in declared.scope
+    assert "declared: the code takes only layout contiguous; no other was tried" in declared.remarks.scope
 
 
 def test_values_that_time_did_not_suffice_for_leave_the_check_open():
@@ -145,8 +145,8 @@ def test_requests_of_all_kinds_are_right_at_every_value():
     result = outcome(specimens()["mixed-requests-of-all-kinds"].function, only=few)
     assert result.status is Status.PASSED
     for name, values in OPTIONS.items():
-        assert [*result.coverage[name]] == [*values]
-        assert "untried" not in {cover.value for cover in result.coverage[name].values()}
+        assert [*result.remarks.coverage[name]] == [*values]
+        assert "untried" not in {cover.value for cover in result.remarks.coverage[name].values()}
 
 
 def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
@@ -175,5 +175,8 @@ def test_generators_of_requests_are_traced_in_torch():
     few = {"vocab_size": (5,), "draft_length": (1, 2), "batch": (1, 3), "kind": ("flat", "zero")}
     result = result_of("shapes", subject, Context(budget=PATIENCE, only=few))
     assert result.status is Status.PASSED
-    assert {cover.value for cover in result.coverage["generators"].values()} <= {"proven", "represented"}
-    assert "untried" not in {cover.value for cover in result.coverage["is_greedy"].values()}
+    assert {cover.value for cover in result.remarks.coverage["generators"].values()} <= {
+        "proven",
+        "represented",
+    }
+    assert "untried" not in {cover.value for cover in result.remarks.coverage["is_greedy"].values()}
