@@ -38,7 +38,7 @@ class Check:
 
         What is wrong with the distribution of one call shows in all checks of the distribution.
         """
-        return self.name if self.name in facts.at_most or not self.against_law else "joint"
+        return self.name if self.name in facts.failures.at_most or not self.against_law else "joint"
 
 
 Run: TypeAlias = Callable[[Any, Context], CheckResult]
@@ -121,7 +121,7 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
         return CheckResult(check.name, Status.SKIPPED, left_out)
     started = time.perf_counter()
     is_again = context.again is not None and context.again.check == check.name
-    run, rate = asked_again if is_again else suite[check], context.alpha * float(check.share)
+    run, rate = asked_again if is_again else suite[check], context.rate * float(check.share)
     admitted = subject.facts.size_of(check.record_in(subject.facts)) if check.against_law else None
     try:
         result = run(subject, replace(context, rate=rate, admitted=admitted))

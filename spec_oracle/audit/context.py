@@ -1,9 +1,9 @@
-"""What a check is told besides its subject: error rate, budget, sizes, and the results of earlier checks."""
+"""What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from spec_oracle.audit.results import (
     inconclusive,
     remarked,
 )
+from spec_oracle.audit.saved_inputs import FailingInputs
+from spec_oracle.audit.shapes.axes import AxisValue
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.toy import Instance
@@ -33,62 +36,78 @@ COUNTED: Final = ("float64", "float32")
 
 
 @dataclass(frozen=True)
-class Context:
-    """What the checks of one subject share.
+class Inputs:
+    """What code is run on: toy instances of a size, or those that the user gives; prompts of engines.
 
-    ``alpha`` is the false-alarm rate of all of them together, ``rate`` that of the check that runs;
-    ``budget`` in seconds for each that samples; ``vocab_size`` and ``draft_length`` of the toys on which laws
-    are found, unless the user's ``instances`` replace them; ``tokens`` of the longest completions of engines,
-    None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
-    arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts; ``only`` the
-    values of axes of `shapes` that code is declared to take.
-    ``shrink`` asks for the smallest inputs that show a failure; ``again`` are such inputs, to be run alone.
-    ``admitted`` is the total variation that is on record for the check that runs, None for nothing.
-    ``results`` are those of earlier checks, by name. ``part`` is the subject's part of the run;
-    ``most_shapes`` limits `shapes`, besides time.
+    ``tokens`` are those of the longest completions, None for as many as are cheap; ``prompts`` replace an
+    engine's own.
     """
 
-    alpha: float = DEFAULT_ALPHA
-    seed: int = 0
-    budget: float = float("inf")
     vocab_size: int = 3
     draft_length: int = 3
     instances: Mapping[str, Instance] | None = None
     tokens: int | None = None
     prompts: tuple[tuple[int, ...], ...] = ()
-    exact: bool = False
-    array: str = "numpy"
+
+
+@dataclass(frozen=True)
+class ShapeLimits:
+    """Which shapes are tried, and which count.
+
+    ``dtypes`` are the types of rows in which a difference counts, ``only`` the values of axes that code is
+    declared to take. ``part`` is the subject's part of the run; ``most`` limits their number, besides time.
+    """
+
     dtypes: tuple[str, ...] = COUNTED
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     part: float = 1.0
-    most_shapes: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a check needs to know: seed, time budget, error rate, inputs, and the results of earlier checks.
+
+    ``budget`` in seconds for each check that samples; ``rate`` is the false-alarm rate of the check that
+    runs, before one does that of all of them together; ``admitted`` the total variation that is on record for
+    it, None for nothing. ``results`` are those of earlier checks, by name. ``exact`` and ``array`` are the
+    arithmetic of what is enumerated. ``shrink`` asks for the smallest inputs that show a failure; ``again``
+    are such inputs, to be run alone.
+    """
+
+    seed: int = 0
+    budget: float = float("inf")
     rate: float = DEFAULT_ALPHA
     admitted: float | None = None
     results: Mapping[str, CheckResult] = field(default_factory=dict)
+    inputs: Inputs = Inputs()
+    shapes: ShapeLimits = ShapeLimits()
+    exact: bool = False
+    array: str = "numpy"
     shrink: bool = True
-    again: Any = None
+    again: FailingInputs | None = None
 
     @property
     def shape_seconds(self) -> float:
         """How long the check `shapes` may take: the more subjects a run has, the shorter."""
-        share = SHAPES_SHARE if self.part == 1 else SHAPES_SHARE_OF_MANY
-        return share * self.budget * max(self.part, SHAPES_LEAST_PART)
+        share = SHAPES_SHARE if self.shapes.part == 1 else SHAPES_SHARE_OF_MANY
+        return share * self.budget * max(self.shapes.part, SHAPES_LEAST_PART)
 
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
         return findings_of(self.results.get("joint"))
 
-    def is_lossy(self, subject: Any) -> bool:
+    def is_lossy(self, subject: Subject) -> bool:
         """Whether `joint` has failed, or the subject declares that it would."""
         joint = self.results.get("joint")
         return joint is not None and (joint.status is Status.FAILED or self.is_declared(subject))
 
-    def is_declared(self, subject: Any) -> bool:
+    def is_declared(self, subject: Subject) -> bool:
         """Whether `joint` has run, and the subject declares itself lossy."""
         return "joint" in self.results and bool(subject.facts.declared_lossy)
 
-    def is_wrong(self, subject: Any) -> bool:
+    def is_wrong(self, subject: Subject) -> bool:
         """Whether `joint` has failed, and by more than is on record."""
         joint = self.results.get("joint")
         if joint is None or joint.status is not Status.FAILED:

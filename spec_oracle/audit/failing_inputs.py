@@ -71,7 +71,8 @@ def part(function: Part) -> Part:
 
 def asked_again(subject: Any, context: Context) -> CheckResult:
     """Run the part of ``context.again`` on its inputs."""
-    again: FailingInputs = context.again
+    again = context.again
+    assert again is not None
     result = run_guarded(lambda: _run(again.part, subject, context, again.rate, again.inputs))
     failed = result.status is Status.FAILED
     return _with(result, replace(again, says=result.detail) if failed else None)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec_oracle.audit.checks import CHECKS, Suite
-from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.declared import Facts, OnRecord
 from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
@@ -55,11 +55,14 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
     facts: Facts = found.facts
-    if on_record := {*facts.known, *(["joint"] if facts.declared_lossy and not facts.bound else [])}:
-        require_sizes(on_record, facts.at_most)
-    known = {**facts.known, **options.skip, **options.expected}
-    at_most = {**facts.at_most, **options.at_most}
-    declared = replace(facts, known=known, expected=frozenset(options.expected), at_most=at_most)
+    if on_record := {
+        *facts.failures.reasons,
+        *(["joint"] if facts.declared_lossy and not facts.bound else []),
+    }:
+        require_sizes(on_record, facts.failures.at_most)
+    reasons = {**facts.failures.reasons, **options.skip, **options.expected}
+    at_most = {**facts.failures.at_most, **options.at_most}
+    declared = replace(facts, failures=OnRecord(reasons, at_most, frozenset(options.expected)))
     ours: Subject = replace(found, facts=declared)
     return ours
 
@@ -78,7 +81,10 @@ def audit_subject(
     results: dict[str, CheckResult] = {}
     context = replace(options.context(alpha), results=MappingProxyType(results))
     checks = SUITES[subject.kind] if suite is None else suite
-    asked = {*(options.checks or ()), *subject.facts.known}  # by the user; others are left out without a word
+    asked = {
+        *(options.checks or ()),
+        *subject.facts.failures.reasons,
+    }  # by the user; others are left out without a word
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():

@@ -80,7 +80,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
 def _is_declared(check: CheckResult, facts: Facts) -> bool:
     """Whether the user's configuration, or the code itself, declares that much of a wrong distribution."""
     name = CHECKS[check.name].record_in(facts)
-    is_declared = name in facts.expected or (name == "joint" and bool(facts.declared_lossy))
+    is_declared = name in facts.failures.by_user or (name == "joint" and bool(facts.declared_lossy))
     return is_declared and facts.admits(name, _size(check, name))
 
 
@@ -101,7 +101,11 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record; one of a larger total variation says so instead, and what to do."""
     if check.status is not Status.FAILED or not CHECKS[check.name].against_law:
         ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-        return replace(check, known=facts.known.get(check.name, "")) if check.status in ended else check
+        return (
+            replace(check, known=facts.failures.reasons.get(check.name, ""))
+            if check.status in ended
+            else check
+        )
     name = CHECKS[check.name].record_in(facts)
     most, size = facts.size_of(name), _size(check, name)
     if most is None:

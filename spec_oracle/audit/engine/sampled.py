@@ -73,7 +73,7 @@ def sampled_first_tokens(cases: Sequence[Case], context: Context) -> LawResult:
     def tokens(case: Case) -> int:
         whole_call = case.code.has("start_many")
         most = int(case.code.engine.draft_length) + 1 if whole_call else effort.ENGINE_FIRST_TOKENS
-        return min(context.tokens or most, most)
+        return min(context.inputs.tokens or most, most)
 
     result, seen = _sampled(_halves(cases), tokens, context)
     never, notes = seen.told()
@@ -84,12 +84,14 @@ def sampled_first_tokens(cases: Sequence[Case], context: Context) -> LawResult:
 
 def sampled_longer(cases: Sequence[Case], context: Context) -> LawResult:
     """Judge longer completions by samples, each generated after the one before."""
-    return _sampled(_halves(cases), lambda _: context.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[0]
+    return _sampled(_halves(cases), lambda _: context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[
+        0
+    ]
 
 
 def sampled_with_seeds(cases: Sequence[Case], context: Context) -> LawResult:
     """Judge the first tokens of requests with seeds, where the others were traced."""
-    most = min(context.tokens or effort.ENGINE_FIRST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    most = min(context.inputs.tokens or effort.ENGINE_FIRST_TOKENS, effort.ENGINE_FIRST_TOKENS)
     return _sampled([(case, True) for case in cases], lambda _: most, context.after_claims())[0]
 
 

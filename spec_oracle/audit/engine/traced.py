@@ -29,7 +29,11 @@ def traced_first_tokens(
     `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
     tracer = Tracer(context.budget, ENGINE_TRACING * seconds)
-    found, seen, most = list[CompletionLaws](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
+    found, seen, most = (
+        list[CompletionLaws](),
+        Speculation(),
+        context.inputs.tokens or effort.ENGINE_LEAST_TOKENS,
+    )
     for tokens in range(1, most + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.told()[0]:
             break
@@ -89,11 +93,13 @@ def traced_longer(cases: Sequence[Case], rounding: Rounding, context: Context, s
         if one.tokens == effort.ENGINE_FIRST_TOKENS and one.case in cases
     ]
     costs = [(sum(one.cost[0] for one in found), sum(one.cost[1] for one in found))] if found else []
-    for tokens in range(effort.ENGINE_FIRST_TOKENS + bool(found), (context.tokens or ENGINE_MOST_TOKENS) + 1):
+    for tokens in range(
+        effort.ENGINE_FIRST_TOKENS + bool(found), (context.inputs.tokens or ENGINE_MOST_TOKENS) + 1
+    ):
         wanted = [
             case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
         ]
-        if context.tokens is not None or (len(costs) > 1 and tracer.can_afford_another(costs)):
+        if context.inputs.tokens is not None or (len(costs) > 1 and tracer.can_afford_another(costs)):
             wanted = list(cases)
         if not wanted:
             break

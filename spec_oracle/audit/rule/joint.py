@@ -46,8 +46,8 @@ def joint(subject: VerifierSubject, context: Context) -> CheckResult:
 
 def joint_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     """Run every outcome on every tree; figures are those of the first drafting, or of the first wrong one."""
-    depth = min(context.draft_length, DEPTH)
-    instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
+    depth = min(context.inputs.draft_length, DEPTH)
+    instances = context.inputs.instances or panel(context.inputs.vocab_size, depth, 1, context.seed)
     facts = replace(subject.facts, rule_at=None)  # the rules of `judge_laws` are for paths
     facts = replace(facts, tolerance=0.0) if context.exact else facts
     laws: dict[str, EmissionLaw] = {}

@@ -68,12 +68,12 @@ def scale_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
             refused.append(f"; {dtype} refused ({error})")
             continue
         except NotTracedError as error:
-            if dtype in context.dtypes:
+            if dtype in context.shapes.dtypes:
                 return inconclusive(f"{dtype}: could not find the output distribution: {error}")
             says, gap = str(error), 0.0
         if not says:
             kept.append(dtype)
-        elif dtype in context.dtypes:
+        elif dtype in context.shapes.dtypes:
             return failed(f"{dtype}: {says}", how=How.PROVEN, total_variation=gap)
         else:
             notes.append(f"not for {dtype} rows: {says}")

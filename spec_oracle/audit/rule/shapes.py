@@ -50,8 +50,8 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
     traits = traits_of(subject.verifier)
     paths = (1,) if traits.single_path else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
-    axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
-    declared = {axis: values for axis, values in context.only.items() if axis not in _ALONE}
+    axes = {"vocab_size": sizes, "num_paths": paths, **context.shapes.only, **_ALONE}
+    declared = {axis: values for axis, values in context.shapes.only.items() if axis not in _ALONE}
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
@@ -91,7 +91,7 @@ def _laws(subject: VerifierSubject, context: Context) -> Laws:
 def shapes_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     """Enumerate the rule on an instance of each size in float64, and of each kind of siblings in float32."""
     sizes = [(*size, "float64") for size in later_sizes(subject.accepts)]
-    if "float32" in context.dtypes:
+    if "float32" in context.shapes.dtypes:
         some = one_of_each(subject.accepts, DEPTH).items()
         sizes += [(kind, 3, DEPTH, drafting, "float32") for kind, drafting in some]
     worst = 0.0

@@ -25,6 +25,7 @@ from spec_oracle.audit.sampler.branch_tracing import recording
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 
@@ -115,7 +116,8 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, call in calls:
-        answer = one_call(called, replace(context, again=call), 0.0, **call, limit=limit)
+        alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
+        answer = one_call(called, alone, 0.0, **call, limit=limit)
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
     found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}

@@ -189,7 +189,9 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
 
     Inconclusive where a total variation of `LARGE_TV` a token would not be detected.
     """
-    fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.only.items())]
+    fits = [
+        s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.shapes.only.items())
+    ]
     code, rng = replace(subject.code, dtype="float32"), context.stream("sampler/large")
     generator, paths = code.generator(context.seed), subject.num_paths
     has_options = paths == 1 and not {*OPTIONS}.isdisjoint(parameters_of(code.function))
@@ -203,7 +205,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     def fresh(name: str) -> Large:
         return Large(*names[name], code, paths, rng, context.seed, generator)
 
-    if not names or context.most_shapes is not None:
+    if not names or context.shapes.most is not None:
         return passed("", alpha=rate), ()
     part, seconds = split(rate / 2, len(names)), context.shape_seconds
     samples = {name: fresh(name) for name in names}

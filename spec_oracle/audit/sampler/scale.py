@@ -215,7 +215,7 @@ def low_precision(subject: Any, instance: Instance, context: Context, rate: floa
     refused, scope, notes = {}, [], []
     for dtype in dtypes:
         # What fails in a type that does not count is a note, and needs no smaller inputs.
-        one = replace(context, shrink=context.shrink and dtype in context.dtypes)
+        one = replace(context, shrink=context.shrink and dtype in context.shapes.dtypes)
         parts = (
             partial(completions_in, subject, one, instance=instance, dtype=dtype),
             partial(equal_tokens, subject, one, dtype=dtype),
@@ -223,7 +223,7 @@ def low_precision(subject: Any, instance: Instance, context: Context, rate: floa
         result = first_failure(split(rate, len(dtypes)), *parts)
         draws += result.measured.draws
         if result.status is Status.FAILED:
-            if dtype in context.dtypes:
+            if dtype in context.shapes.dtypes:
                 return result
             notes.append(f"not for {dtype} rows: {result.detail}")
             continue

@@ -64,10 +64,12 @@ Place: TypeAlias = tuple[Shape, DraftTree]
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
-    if not _types(subject, context.dtypes):
-        return inconclusive(f"numpy has no rows of type {', '.join(context.dtypes)}: --array torch has")
-    declared = {**subject.facts.only, **context.only}
-    context = replace(context, only=declared)
+    if not _types(subject, context.shapes.dtypes):
+        return inconclusive(
+            f"numpy has no rows of type {', '.join(context.shapes.dtypes)}: --array torch has"
+        )
+    declared = {**subject.facts.only, **context.shapes.only}
+    context = replace(context, shapes=replace(context.shapes, only=declared))
     notes: tuple[str, ...] = ()
     laws = _laws(subject, context)
     covered = Covered(confirm=partial(_confirm, subject, context, laws))
@@ -104,7 +106,7 @@ def _traced(
 
 
 def _extent(subject: SamplerSubject, context: Context, axes: Mapping[str, tuple[Any, ...]]) -> Extent:
-    return Extent(design(**{**context.only, **axes}), context.only, _optional(subject, context))
+    return Extent(design(**{**context.shapes.only, **axes}), context.shapes.only, _optional(subject, context))
 
 
 def _confirm(
@@ -159,7 +161,7 @@ def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any,
 
     With one path the arrays of the contract have no axis of paths.
     """
-    types = tuple(dtype for dtype in AXES["dtype"] if dtype not in context.dtypes)
+    types = tuple(dtype for dtype in AXES["dtype"] if dtype not in context.shapes.dtypes)
     return {"dtype": types, "num_paths": (1,) if subject.num_paths > 1 else ()}
 
 
@@ -251,9 +253,9 @@ def _forms(
     forms["num_paths"] = (subject.num_paths,)
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
-    forms |= {name: values for name, values in context.only.items() if name in forms}
+    forms |= {name: values for name, values in context.shapes.only.items() if name in forms}
     usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
-    plain = Shape(**{**usual, **{name: values[0] for name, values in context.only.items()}})
+    plain = Shape(**{**usual, **{name: values[0] for name, values in context.shapes.only.items()}})
     optional = _optional(subject, context)
     taken: dict[str, tuple[Any, ...]] = {}
     trials: dict[Shape, Covered] = {}
@@ -327,10 +329,10 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     if not trees:
         sizes = {
             "vocab_size": AXES["vocab_size"][:20],
-            "dtype": _types(subject, context.dtypes)[:1],
+            "dtype": _types(subject, context.shapes.dtypes)[:1],
             "num_paths": (subject.num_paths,),
         }
-        few = design(**{**sizes, **context.only})
+        few = design(**{**sizes, **context.shapes.only})
         first = few.shapes[: few.of_values]
         trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in first]
     share = SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
@@ -340,7 +342,10 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         raise TooSlowError(too_slow(subject, context, SHAPES_REQUESTS))
     most = SHAPES_MOST_SAMPLED
     trees, not_traced, unlike = (
-        sorted((one for one in listed if one[0].dtype in context.dtypes and not one[0].options), key=_numbers)
+        sorted(
+            (one for one in listed if one[0].dtype in context.shapes.dtypes and not one[0].options),
+            key=_numbers,
+        )
         for listed in (trees, covered.not_traced, covered.unlike)
     )
     if unlike:

@@ -100,7 +100,7 @@ class Covered:
         Those that have every value of every axis may take a large part of the budget, since a value that was
         not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
         """
-        shapes, ends = design.shapes[: context.most_shapes], (design.of_values, design.early)
+        shapes, ends = design.shapes[: context.shapes.most], (design.of_values, design.early)
         first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
         started, seed = time.process_time(), context.seed + len(first)
         end = started + seconds
@@ -126,7 +126,7 @@ class Covered:
         and `NoEvidenceError` where what was traced is contradicted.
         """
         for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
-            for dtype in (shape.dtype, context.dtypes[-1]):
+            for dtype in (shape.dtype, context.shapes.dtypes[-1]):
                 started = time.process_time()
                 if started > end or self.lossy:
                     return
@@ -135,14 +135,14 @@ class Covered:
                 left = end - started
                 most = max(min(SHAPES_SECONDS, left), share * left)
                 explained = subject.facts.explained(one.draft_length + 1)
-                limit = started + (most if dtype in context.dtypes else SHAPES_OTHER_TYPE_SECONDS)
+                limit = started + (most if dtype in context.shapes.dtypes else SHAPES_OTHER_TYPE_SECONDS)
                 try:
                     found = judge(one, tree, laws, explained=explained, end=limit)
                     if found.is_lossy and dtype not in self.other_types:
                         self.confirm(replace(found, seed=number), tree)
                 except NoEvidenceError as error:
                     self.not_traced.append((one, tree))
-                    if dtype in context.dtypes:
+                    if dtype in context.shapes.dtypes:
                         raise
                     self.left_out[_short(error)] += 1
                     continue
@@ -157,14 +157,14 @@ class Covered:
                 finally:
                     self.seconds += time.process_time() - started
                     self.units += cost(one)
-                if dtype in context.dtypes or not found.is_lossy:
+                if dtype in context.shapes.dtypes or not found.is_lossy:
                     self.shapes.append(replace(found, seed=number))
                     break
                 self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
 
     def _is_told(self, error: Exception, shape: Shape, context: Context) -> bool:
         """Whether an error is about rows of a type that does not count; then it is told apart."""
-        if shape.dtype in context.dtypes:
+        if shape.dtype in context.shapes.dtypes:
             return False
         if isinstance(error, NotTracedError):
             self.left_out[_short(error)] += 1
@@ -252,7 +252,7 @@ class Covered:
             return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}"
         tried = [*(one.shape for one in self.shapes), *self.small, *self.sampled]
         missing = extent.missing(tried)
-        if not missing or context.most_shapes is not None:
+        if not missing or context.shapes.most is not None:
             return ""
         budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
         listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())

@@ -216,7 +216,7 @@ class ServerSubject:
     @property
     def left_out(self) -> AbstractSet[str]:
         """Checks that the user leaves out."""
-        return self.facts.known.keys() - self.facts.expected
+        return self.facts.failures.reasons.keys() - self.facts.failures.by_user
 
     @cached_property
     def completions(self) -> Completions:

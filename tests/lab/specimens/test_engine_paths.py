@@ -35,7 +35,7 @@ UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "
 
 
 def outcome(name, check, budget):
-    return result_of(check, of_engines(name, ALL[name].engine()), Context(alpha=1e-8, budget=budget))
+    return result_of(check, of_engines(name, ALL[name].engine()), Context(rate=1e-8, budget=budget))
 
 
 def test_there_are_enough():

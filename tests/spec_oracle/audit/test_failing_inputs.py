@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import PARTS
 from spec_oracle.audit.options import AuditOptions
@@ -38,7 +38,7 @@ def subject_of(name):
 def checked(name, check, folder):
     """Run one check of a specimen, and report on it, with what it saves."""
     subject, options = subject_of(name), AuditOptions(counterexamples=folder, alpha=ALPHA)
-    result = result_of(check, subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
+    result = result_of(check, subject, Context(rate=ALPHA, budget=60.0, shapes=ShapeLimits(most=40)))
     (found,) = report_on(subject, options, ALPHA, [result]).checks
     return subject, found
 

@@ -8,7 +8,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
-from spec_oracle.audit.declared import Bound, Facts, facts_of
+from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
 from spec_oracle.audit.options import require_sizes
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -133,7 +133,7 @@ def test_what_is_no_output_is_not_on_record():
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_what_code_declares_does_not_cover_shared_random_numbers(shares, is_bound):
     declared = "it declares itself lossy"
-    facts = Facts(declared_lossy=declared, at_most={"joint": 0.01})
+    facts = Facts(declared_lossy=declared, failures=OnRecord(at_most={"joint": 0.01}))
     if is_bound:
         facts = Facts(declared_lossy=declared, bound=Bound("total_variation", 0.01))
     report, checks = audited(
@@ -246,8 +246,8 @@ def test_records_of_third_parties_have_sizes():
     for name in registry.names():
         facts = facts_of(registry.known(name))
         declared = {"joint": ""} if facts.declared_lossy else {}
-        require_sizes({**facts.known, **declared}, facts.at_most)
-    for facts in (Facts(known={"calls": "a page"}), Facts(declared_lossy="typical acceptance")):
+        require_sizes({**facts.failures.reasons, **declared}, facts.failures.at_most)
+    for facts in (Facts(failures=OnRecord({"calls": "a page"})), Facts(declared_lossy="typical acceptance")):
         with pytest.raises(InvalidInputError, match="at_most needs the largest total variation"):
             audited(tolerant(1.0), 0, facts=facts)
 

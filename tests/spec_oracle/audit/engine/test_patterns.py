@@ -16,7 +16,7 @@ from spec_oracle.audit.engine.suspects import Suspect
 from spec_oracle.audit.results import Cause, How, Status
 from spec_oracle.audit.subjects import of_engines
 
-CONTEXT = Context(alpha=1e-8, budget=60.0)
+CONTEXT = Context(budget=60.0)
 EXACT = Rounding(1e-9, unsure=1e-9)
 
 

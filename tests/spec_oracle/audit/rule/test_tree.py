@@ -8,7 +8,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.rule.subject import names, of_tree_rule
 from spec_oracle.audit.suite import result_of
@@ -210,7 +210,9 @@ def test_low_precision_is_a_note_unless_the_type_counts():
     found = result_of("scale", of_tree_rule("mine", rule), Context())
     assert found.status is Status.PASSED
     assert found.remarks.notes[0].startswith("not for float16 rows: total variation")
-    counted = result_of("scale", of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
+    counted = result_of(
+        "scale", of_tree_rule("mine", rule), Context(shapes=ShapeLimits(("float64", "float16")))
+    )
     assert counted.status is Status.FAILED
 
 

@@ -73,7 +73,7 @@ def test_code_that_compiles_for_every_size_is_sampled_often_enough():
         return rule(tokens, draft_probs, target_probs, generator)
 
     subject = SamplerSubject("mine", SamplerCode(verify))
-    assert sampled(subject, Context(alpha=1e-6, budget=10.0), 1e-7).status is Status.PASSED
+    assert sampled(subject, Context(budget=10.0), 1e-7).status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):

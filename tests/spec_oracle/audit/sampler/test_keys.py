@@ -64,7 +64,7 @@ class Racing:
 
 def calls(engine, budget):
     """Return the result of the check `calls`, at a rate of 1e-7."""
-    return result_of("calls", SamplerSubject.of_keys("mine", engine), Context(alpha=5e-7, budget=budget))
+    return result_of("calls", SamplerSubject.of_keys("mine", engine), Context(rate=5e-7, budget=budget))
 
 
 def test_philox_follows_the_published_vectors():

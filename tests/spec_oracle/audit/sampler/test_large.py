@@ -7,7 +7,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from lab.specimens.sharing import Own
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.large import LARGE_TV, _rows, large
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -20,7 +20,11 @@ RATE = 1e-8
 
 
 def found(specimen, only=MappingProxyType({})):
-    return large(SamplerSubject(specimen.name, SamplerCode(specimen.function)), Context(only=only), RATE)[0]
+    return large(
+        SamplerSubject(specimen.name, SamplerCode(specimen.function)),
+        Context(shapes=ShapeLimits(only=only)),
+        RATE,
+    )[0]
 
 
 DEFECTS = [s for s in OURS if s.detected_by]

@@ -42,7 +42,7 @@ class Engine:
 def joint_of(engine, budget):
     code = SamplerCode(engine, "torch")
     subject = SamplerSubject("mine", code, traceable=False, randomness=TakesNoise(engine))
-    return result_of("joint", subject, Context(alpha=5e-7, budget=budget))
+    return result_of("joint", subject, Context(rate=5e-7, budget=budget))
 
 
 def test_the_right_rule_passes_by_its_own_noise():

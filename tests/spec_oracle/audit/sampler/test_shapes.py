@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import COUNTED, Context
+from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.joint import traced
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -27,7 +27,7 @@ QUICK = {
 
 def outcome(function, shapes=12, dtypes=COUNTED, **options):
     subject = SamplerSubject("mine", SamplerCode(function), **options)
-    return result_of("shapes", subject, Context(budget=60.0, most_shapes=shapes, dtypes=dtypes))
+    return result_of("shapes", subject, Context(budget=60.0, shapes=ShapeLimits(dtypes, most=shapes)))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
@@ -88,7 +88,7 @@ def test_code_that_cannot_be_followed_is_drawn():
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
-    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
+    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
     assert found.rule == rule
     assert found.length.status is Status.PASSED
 
@@ -100,6 +100,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         return tokens, np.zeros(len(x), dtype=int)
 
     subject = SamplerSubject("mine", SamplerCode(from_the_target))
-    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
+    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
     assert found.rule is None
     assert found.length is None

@@ -8,7 +8,7 @@ import pytest
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Findings, LawResult, NoEvidenceError
@@ -59,7 +59,7 @@ def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
 
 def within(budget, instances=INSTANCES):
     """Return where a law is found within ``budget`` seconds."""
-    return Context(alpha=1e-6, budget=budget, instances=instances)
+    return Context(rate=1e-6, budget=budget, inputs=Inputs(instances=instances))
 
 
 def slow(function, budget=NO_TIME, rule=None):
@@ -135,7 +135,7 @@ def beside_a_rule(check, function):
     """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
     findings = Findings(pair=pair_by_uniforms(SamplerCode(function), "token"))
     joint = LawResult("joint", Status.PASSED, "", findings=findings)
-    context = Context(alpha=1e-6, budget=60.0, instances=INSTANCES, results={"joint": joint})
+    context = Context(rate=1e-6, budget=60.0, inputs=Inputs(instances=INSTANCES), results={"joint": joint})
     return result_of(check, SamplerSubject.of_uniforms("mine", function), context)
 
 

@@ -184,7 +184,7 @@ def test_the_stated_power_is_had(runs):
         result_of(
             "joint",
             subject(**planted, entropy=run, plan=ServerPlan(detect=detect)),
-            Context(alpha=1e-3, seed=run),
+            Context(rate=1e-3, seed=run),
         )
         for run in range(runs)
     ]
@@ -206,7 +206,7 @@ def null_runs(monkeypatch, runs):
     failures = dict.fromkeys(RUNS, 0)
     for run in range(runs):
         server = subject(entropy=run, plan=ServerPlan(requests=400, detect=0.5), vocab=5, draft=False)
-        bench = Context(alpha=0.2, seed=run)
+        bench = Context(rate=0.2, seed=run)
         for name in RUNS:
             failures[name] += result_of(name, server, bench).status is Status.FAILED
     return failures
