@@ -18,6 +18,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import asked_again, breached
 from spec_oracle.audit.results import DECLARED, Cause, CheckResult, Status, TooSlowError, inconclusive
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 
@@ -110,7 +111,9 @@ CHECKS: Final = MappingProxyType(
 OF_RATIONALS: Final = "; --exact gives it arrays of rationals, which some functions of numpy do not take"
 
 
-def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_out: str = "") -> CheckResult:
+def run_check(
+    check: Check, suite: Suite, subject: Subject, context: Context, left_out: str = ""
+) -> CheckResult:
     """Return the result of a check and how long it took, unless it is ``left_out`` for a reason.
 
     A broken contract, an exception, or a short budget is a result; so is that a suite lacks the check.
@@ -138,11 +141,11 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
     return replace(result, name=check.name, cause=result.cause if is_of_law else None, seconds=seconds)
 
 
-def _skip(reason: Callable[[Any, Context], str], run: Run) -> Run:
+def _skip(reason: Callable[[Subject, Context], str], run: Run) -> Run:
     """Run a check unless there is a reason to skip it."""
 
     @wraps(run)
-    def asked(subject: Any, context: Context) -> CheckResult:
+    def asked(subject: Subject, context: Context) -> CheckResult:
         if why := reason(subject, context):
             return CheckResult("", Status.SKIPPED, why)
         return run(subject, context)

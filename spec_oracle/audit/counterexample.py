@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample
-from spec_oracle.audit.results import CheckResult, Findings, Law, TextCounterexample, WrongCompletion
+from spec_oracle.audit.results import CheckResult, Findings, Law, Number, TextCounterexample, WrongCompletion
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
@@ -161,7 +160,7 @@ def _of_completion(subject: str, found: WrongCompletion, options: AuditOptions) 
     )
 
 
-def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:
+def as_fraction(value: Number, largest_denominator: int = 10**5) -> Number:
     """Return the short fraction that a float is the rounding of, if there is one; else the value."""
     if isinstance(value, Fraction):
         return value

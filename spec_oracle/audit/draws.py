@@ -27,7 +27,7 @@ from verifiers.sampling import invert_cdf
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
 
-Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Drafts, Any]]
+Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Drafts, object]]
 """Samples the drafts of so many requests, and returns them with the random numbers that belong to them."""
 
 
@@ -76,10 +76,10 @@ class Sampler:
         self.generator = code.generator(seed)
         self._drafted = drafted or self._drafts_alone
 
-    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Drafts, Any]:
+    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Drafts, object]:
         return sampled_drafts(toy, count, rng), self.generator
 
-    def requests(self, instance: Instance, count: int) -> tuple[Drafts, Any]:
+    def requests(self, instance: Instance, count: int) -> tuple[Drafts, object]:
         """Return the arguments of a call on so many requests."""
         return self._drafted(instance, count, self.rng)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 import verifiers
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.results import (
     CheckResult,
@@ -15,6 +16,7 @@ from spec_oracle.audit.results import (
     Findings,
     How,
     LawResult,
+    Number,
     Status,
     failed,
     passed,
@@ -108,7 +110,7 @@ def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: fl
     return passed(f"the accepted length is distributed as that of {rule!r}, as declared", how=How.PROVEN)
 
 
-def never_happened(lengths: Iterable[Any]) -> str:
+def never_happened(lengths: Iterable[Sequence[Number] | Numbers]) -> str:
     """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
     listed = list(lengths)
     if not any(some[-1] > 0 for some in listed):

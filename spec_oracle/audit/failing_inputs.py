@@ -52,7 +52,7 @@ def part(function: Part) -> Part:
     PARTS[name] = function
 
     @wraps(function)
-    def asked(subject: Any, context: Context, rate: float, **inputs: Any) -> CheckResult:
+    def asked(subject: object, context: Context, rate: float, **inputs: object) -> CheckResult:
         started = time.process_time()
         try:
             result = _run(name, subject, context, rate, inputs)
@@ -69,7 +69,7 @@ def part(function: Part) -> Part:
     return asked
 
 
-def asked_again(subject: Any, context: Context) -> CheckResult:
+def asked_again(subject: object, context: Context) -> CheckResult:
     """Run the part of ``context.again`` on its inputs."""
     again = context.again
     assert again is not None
@@ -81,10 +81,10 @@ def asked_again(subject: Any, context: Context) -> CheckResult:
 def with_inputs(  # noqa: PLR0917
     result: CheckResult,
     name: str,
-    subject: Any,
+    subject: object,
     context: Context,
     rate: float,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     says: str = "",
 ) -> CheckResult:
     """Return a failure with the smallest inputs on which a part ``says`` so, unchanged where there are none.
@@ -117,11 +117,13 @@ def breached(
     return with_inputs(result, "one_call", subject, context, rate, inputs)
 
 
-def _run(name: str, subject: Any, context: Context, rate: float, inputs: Mapping[str, Any]) -> CheckResult:
+def _run(
+    name: str, subject: object, context: Context, rate: float, inputs: Mapping[str, object]
+) -> CheckResult:
     return PARTS[name](subject, replace(context, rate=rate), rate, **inputs)
 
 
-def _failing(again: FailingInputs, subject: Any, context: Context) -> FailingInputs | None:
+def _failing(again: FailingInputs, subject: object, context: Context) -> FailingInputs | None:
     """Return the inputs, with a seed of their own where they have one, if the part fails on them every time.
 
     Code that seeds itself from the clock fails only as a rule: inputs on which it may pass are of no use.
@@ -147,7 +149,7 @@ def _kind(says: str) -> list[str]:
     return re.findall("[a-z_]+", says)[:3]
 
 
-def _shrunk(again: FailingInputs, subject: Any, context: Context, took: float) -> FailingInputs:
+def _shrunk(again: FailingInputs, subject: object, context: Context, took: float) -> FailingInputs:
     """Return the smallest inputs found on which the part fails, in a few seconds."""
     end = time.process_time() + SHRINK_SECONDS
     is_smaller = context.shrink and took < _SLOWEST

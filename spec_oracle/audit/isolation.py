@@ -22,7 +22,7 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pebble import ProcessExpired
 from pebble.concurrent import process
@@ -35,6 +35,7 @@ from spec_oracle.audit.results import CheckResult, Status, without_findings
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
+from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on
@@ -179,7 +180,7 @@ class _Steps:
         return f"{self._name}: {check}, {took:.0f} s{budget}"
 
 
-def _names(journal: Iterable[Any]) -> list[str]:
+def _names(journal: "Iterable[Entry]") -> list[str]:
     """Return the names of the checks of the kind that a journal names; of all, where it names none."""
     kind = next((entry.kind for entry in journal if isinstance(entry, _LostSubject)), "")
     return [check.name for check in SUITES.get(kind, CHECKS.values())]
@@ -222,7 +223,7 @@ def _audited(
     confine(folder / "output", memory)
     with (folder / "journal").open("wb") as journal:
 
-        def enter(entry: Any) -> None:
+        def enter(entry: "Entry") -> None:
             pickle.dump(entry, journal)
             journal.flush()
 
@@ -269,7 +270,11 @@ class _LostSubject:
         """Call nothing: the code is gone."""
 
 
-def _known(subject: Any) -> _LostSubject:
+Entry: TypeAlias = CheckResult | _LostSubject
+"""What a journal holds."""
+
+
+def _known(subject: Subject) -> _LostSubject:
     facts = replace(subject.facts, rule_at=None)
     return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, subject.place)
 
@@ -328,8 +333,8 @@ def _unloaded(
     return replace(report_on(_LostSubject(name), options, alpha, tuple(checks)), error=error)
 
 
-def _journal(folder: Path) -> list[Any]:
-    entries: list[Any] = []
+def _journal(folder: Path) -> "list[Entry]":
+    entries: list[Entry] = []
     try:
         with (folder / "journal").open("rb") as journal:
             while True:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
@@ -171,7 +171,9 @@ class AuditOptions:
         return words
 
 
-def _require_within(limits: Mapping[str, tuple[int, float]], given: Mapping[str, Collection[Any]]) -> None:
+def _require_within(
+    limits: Mapping[str, tuple[int, float]], given: Mapping[str, Collection[float | None]]
+) -> None:
     """Raise `InvalidInputError` for what is no whole number within the limits of its option; None is."""
     for name, (least, most) in limits.items():
         for value in given[name]:

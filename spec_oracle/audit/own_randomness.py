@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
+from spec_oracle.audit.subject import Subject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, fresh_state
@@ -49,7 +50,7 @@ _DO: Final = (
 )
 
 
-def own_randomness(subject: Any, context: Context) -> str:
+def own_randomness(subject: Subject, context: Context) -> str:
     """Return what shows that a rule has random numbers besides its decisions, and what to do; "" for nothing.
 
     "" also where it raises or returns no verdict: checks say so.

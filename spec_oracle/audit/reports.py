@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
-from spec_oracle.audit.results import NO_REMARKS, CheckResult, Remarks, Status, TextCounterexample
+from spec_oracle.audit.results import NO_REMARKS, CheckResult, Number, Remarks, Status, TextCounterexample
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
@@ -44,8 +43,8 @@ class Counterexample:
 
     instance: Instance | None
     gap: Gap
-    total_variation: Any
-    actual: tuple[Any, ...]
+    total_variation: Number
+    actual: tuple[Number, ...]
     file: str | None
     reproduce: str
     prompt: tuple[int, ...] = ()

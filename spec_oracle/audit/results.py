@@ -291,7 +291,7 @@ class TooSlowError(SpecOracleError):
     """The budget does not suffice for a check; the message says what it takes."""
 
 
-def answer(
+def check_result(
     status: Status,
     detail: str,
     *,
@@ -312,10 +312,10 @@ def answer(
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 
-passed = partial(answer, Status.PASSED)
-failed = partial(answer, Status.FAILED)
-inconclusive = partial(answer, Status.INCONCLUSIVE)
-not_asked = partial(answer, Status.NOT_APPLICABLE)
+passed = partial(check_result, Status.PASSED)
+failed = partial(check_result, Status.FAILED)
+inconclusive = partial(check_result, Status.INCONCLUSIVE)
+not_asked = partial(check_result, Status.NOT_APPLICABLE)
 
 
 def breach(error: ContractError, how: How | None = None, alpha: float = 0.0) -> CheckResult:

@@ -22,6 +22,7 @@ from spec_oracle.audit.results import (
     findings_of,
     without_findings,
 )
+from spec_oracle.audit.subject import Subject
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
@@ -136,7 +137,7 @@ def rounded_up(size: float) -> str:
 
 
 def report_on(
-    subject: Any, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
+    subject: Subject, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
@@ -205,7 +206,7 @@ def evidence_of(joint: CheckResult) -> Evidence:
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
 
 
-def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
+def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]:
     """Return the figures of every instance whose law was found."""
     best = block_transport_optimum if subject.carries_state else multi_path_optimum
     drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)

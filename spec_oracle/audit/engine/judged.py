@@ -19,7 +19,7 @@ from spec_oracle.audit.results import (
     Shown,
     Status,
     WrongCompletion,
-    answer,
+    check_result,
     remarked,
     with_findings,
 )
@@ -93,7 +93,7 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
         detail = _size(f"{who}; correct it" if is_clear else who, wrong.rows_off, wrong.tokens)
         detail += "" if is_clear else f"; {rounding.doubt}"
     is_open = status is Status.INCONCLUSIVE
-    return answer(
+    return check_result(
         status,
         detail,
         how=How.PROVEN,

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
@@ -113,7 +114,7 @@ class Runs:
 
 @part
 def independent_calls(
-    subject: Any, context: Context, rate: float, *, calls: int, requests: float
+    subject: SamplerSubject, context: Context, rate: float, *, calls: int, requests: float
 ) -> CheckResult:
     """Judge whether requests of so many calls share randomness: by samples of equal ones, then traced.
 
@@ -268,13 +269,13 @@ class _Batch:
 
     drafts: Drafts
     where: NDArray[np.int64]
-    options: dict[str, NDArray[Any]]
+    options: dict[str, Numbers]
 
 
 def _batch(shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator) -> _Batch:
     """Return requests, of which half are greedy, and drafts that end behind the open position or later."""
     drafts, where = open_requests(shape, num_paths, rng)
-    given: dict[str, NDArray[Any]] = {}
+    given: dict[str, Numbers] = {}
     if "draft_lengths" in options:
         given["draft_lengths"] = rng.integers(where, shape.draft_length, endpoint=True)
     if "is_greedy" in options:

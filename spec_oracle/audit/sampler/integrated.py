@@ -26,7 +26,7 @@ from spec_oracle.audit.results import (
     LawResult,
     NoEvidenceError,
     Status,
-    answer,
+    check_result,
     with_findings,
 )
 from spec_oracle.contracts import SamplerCode
@@ -131,7 +131,7 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
         length=declared_length(exact, facts, bound + facts.tolerance),
     )
     least = max(0.0, *(found.total_variation - found.error_bound for found in laws.values()))
-    result = answer(status, detail, how=How.REPLAYED, alpha=rate, total_variation=least, scope=scope)
+    result = check_result(status, detail, how=How.REPLAYED, alpha=rate, total_variation=least, scope=scope)
     return with_findings(result, findings)
 
 

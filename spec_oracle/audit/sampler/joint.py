@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
@@ -25,7 +25,7 @@ from spec_oracle.audit.results import (
     LawResult,
     NoEvidenceError,
     Status,
-    answer,
+    check_result,
     remarked,
     with_findings,
 )
@@ -42,6 +42,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNo
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.streams import stream
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.interception import NotTracedError
@@ -127,7 +128,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> LawResult:
 
 
 def sampled(
-    subject: Any,
+    subject: CalledAsSampler,
     context: Context,
     rate: float,
     *,
@@ -184,7 +185,7 @@ def sampled(
         instances={name: sample.instance for name, sample in samples.items()},
         worst=decision.worst,
     )
-    result = answer(
+    result = check_result(
         status,
         detail,
         how=How.SAMPLED,

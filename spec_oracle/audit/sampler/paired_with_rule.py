@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import scipy
@@ -30,7 +30,7 @@ from spec_oracle.audit.results import (
     NoEvidenceError,
     Pair,
     Status,
-    answer,
+    check_result,
     inconclusive,
     passed,
     with_findings,
@@ -45,6 +45,7 @@ from spec_oracle.audit.sampler.reference import (
     difference_at_breakpoints,
 )
 from spec_oracle.audit.sampler.throughput import affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
@@ -249,7 +250,7 @@ def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: flo
     # Rows are too few for a mean number of tokens: no laws.
     findings = Findings(smallest_detectable_tv=tv, instances=instances, length=length)
     scopes = (scope, f"sign tests: p-value {p_value:.1e}")
-    result = answer(status, detail, how=How.REPLAYED, alpha=rate, draws=rows, scope=scopes)
+    result = check_result(status, detail, how=How.REPLAYED, alpha=rate, draws=rows, scope=scopes)
     return with_findings(result, findings)
 
 
@@ -259,7 +260,7 @@ def rows_needed(total_variation: float) -> int:
 
 
 def beside_rule(
-    alike: CheckResult, subject: Any, context: Context, calls: Iterable[Drafts]
+    alike: CheckResult, subject: CalledAsSampler, context: Context, calls: Iterable[Drafts]
 ) -> CheckResult | None:
     """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
 

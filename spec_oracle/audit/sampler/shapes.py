@@ -31,13 +31,14 @@ from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
 from spec_oracle.audit.sampler.tracer import law_after, traced_law
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import JudgedShape, Laws, judge, one_shape
 from spec_oracle.audit.shapes.sampled import TreeCells, batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode
 from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
@@ -105,7 +106,7 @@ def _traced(
     return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
 
 
-def _extent(subject: SamplerSubject, context: Context, axes: Mapping[str, tuple[Any, ...]]) -> Extent:
+def _extent(subject: CalledAsSampler, context: Context, axes: Mapping[str, tuple[AxisValue, ...]]) -> Extent:
     return Extent(design(**{**context.shapes.only, **axes}), context.shapes.only, _optional(subject, context))
 
 
@@ -141,7 +142,9 @@ def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callabl
 
 
 @part
-def traced_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
+def traced_shape(
+    subject: SamplerSubject, context: Context, rate: float, *, shape: Shape, seed: int
+) -> CheckResult:
     """Trace the code at one shape, and compare with the target; a defect is confirmed by samples."""
     del rate
     laws = _laws(subject, context)
@@ -156,7 +159,7 @@ def _types(subject: SamplerSubject, dtypes: Sequence[str] = AXES["dtype"]) -> tu
     return tuple(dtype for dtype in dtypes if subject.code.array == "torch" or dtype != "bfloat16")
 
 
-def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
+def _optional(subject: CalledAsSampler, context: Context) -> dict[str, tuple[AxisValue, ...]]:
     """Return values that need not be tried: types that do not count, and one path of code for several.
 
     With one path the arrays of the contract have no axis of paths.
@@ -228,12 +231,12 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     if "generators" in options:
         own = np.flatnonzero(groups[options["generators"]]).tolist()
 
-    def another(generator: Any) -> Any:
+    def another(generator: object) -> Any:
         if isinstance(generator, EnumeratedGenerator):
             return EnumeratedGenerator()
         return new_generator(code.array, next(seeds))
 
-    def function(tokens: Any, draft: Any, target: Any, generator: Any) -> Any:
+    def function(tokens: Any, draft: Any, target: Any, generator: object) -> Any:
         given: dict[str, Any] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
             given["generators"] = {request: another(generator) for request in own}
@@ -244,7 +247,7 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
 
 def _forms(
     subject: SamplerSubject, context: Context, laws: Laws, covered: Covered
-) -> dict[str, tuple[Any, ...]]:
+) -> dict[str, tuple[AxisValue, ...]]:
     """Return the axes with the values that the code takes; nothing for code that cannot be traced."""
     joint = context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
@@ -257,7 +260,7 @@ def _forms(
     usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
     plain = Shape(**{**usual, **{name: values[0] for name, values in context.shapes.only.items()}})
     optional = _optional(subject, context)
-    taken: dict[str, tuple[Any, ...]] = {}
+    taken: dict[str, tuple[AxisValue, ...]] = {}
     trials: dict[Shape, Covered] = {}
     for name, values in forms.items():
         taken[name] = ()

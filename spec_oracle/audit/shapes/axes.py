@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-AxisValue: TypeAlias = int | str
+AxisValue: TypeAlias = Any  # an int on axes of sizes, a str on others
+Axes: TypeAlias = Mapping[str, Sequence[AxisValue]]
+"""The values of each axis."""
 
 VOCABULARIES: Final = (
     *(3, 2, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 64, 100, 128, 255, 256, 257, 1_000, 1_024),
@@ -109,7 +111,7 @@ class Shape:
         return ", ".join([sizes, *filter(None, special)])
 
 
-AXES: Final[Mapping[str, Sequence[Any]]] = {
+AXES: Final[Mapping[str, Sequence[AxisValue]]] = {
     "vocab_size": VOCABULARIES,
     "draft_length": LENGTHS,
     "batch": BATCHES,

@@ -21,13 +21,14 @@ from spec_oracle.audit.results import (
     inconclusive,
     passed,
 )
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
 from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
@@ -68,7 +69,7 @@ class Covered:
     small: list[Shape] = field(default_factory=list)
     small_wrong: list[Shape] = field(default_factory=list)
     sampled: list[Shape] = field(default_factory=list)
-    refused: dict[tuple[str, Any], str] = field(default_factory=dict)
+    refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict)
     raised: list[tuple[Shape, str]] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     unlike: list[tuple[Shape, DraftTree]] = field(default_factory=list)
@@ -93,7 +94,12 @@ class Covered:
         return {"shape": self.small_wrong[0], "seed": 0} if self.small_wrong else {}
 
     def try_design(
-        self, subject: Any, context: Context, design: Design, laws: Laws, seconds: float = math.inf
+        self,
+        subject: CalledAsSampler,
+        context: Context,
+        design: Design,
+        laws: Laws,
+        seconds: float = math.inf,
     ) -> None:
         """Judge the shapes of a design in their order, until one is a defect, or time is over.
 
@@ -111,7 +117,7 @@ class Covered:
 
     def try_shapes(  # noqa: PLR0917
         self,
-        subject: Any,
+        subject: CalledAsSampler,
         context: Context,
         shapes: Sequence[Shape],
         laws: Laws,
@@ -180,7 +186,11 @@ class Covered:
         return shape
 
     def try_small_sizes(
-        self, subject: Any, context: Context, end: float, law_of: Callable[[Instance], EmissionLaw]
+        self,
+        subject: CalledAsSampler,
+        context: Context,
+        end: float,
+        law_of: Callable[[Instance], EmissionLaw],
     ) -> CheckResult | None:
         """Find the law of all emissions at small sizes; return a failure, None where there is none."""
         for vocab, length in SMALL:

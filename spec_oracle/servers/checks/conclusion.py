@@ -18,7 +18,7 @@ from spec_oracle.audit.results import (
     LawResult,
     Status,
     TextCounterexample,
-    answer,
+    check_result,
     remarked,
 )
 from spec_oracle.audit.sampling import SampledDecision
@@ -81,7 +81,7 @@ def result_of(
         seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
     scope = (f"{what}: {decision.statistics}",)
     detail = f"{what}: {seen}"
-    return answer(status, detail, how=How.SAMPLED, alpha=rate, draws=decision.draws, scope=scope)
+    return check_result(status, detail, how=How.SAMPLED, alpha=rate, draws=decision.draws, scope=scope)
 
 
 def would_show(tv: float) -> str:

@@ -17,7 +17,7 @@ from spec_oracle.audit.results import (
     NoEvidenceError,
     Status,
     TextCounterexample,
-    answer,
+    check_result,
     with_findings,
 )
 from spec_oracle.contracts.completion import Prefix
@@ -74,7 +74,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     else:
         found = "are distributed differently"
     detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"
-    result = answer(
+    result = check_result(
         status,
         detail,
         how=How.SAMPLED,

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -24,10 +25,8 @@ from spec_oracle.audit.results import (
     How,
     Remarks,
     Status,
-    failed,
-    inconclusive,
+    check_result,
     not_asked,
-    passed,
 )
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
@@ -244,11 +243,11 @@ class Transcripts:
             return not_asked("no difference from the reference was found that a model could explain")
         first = self._first_once if self.copies.found else self._first
         what = f"{first.tokens:,} first tokens, on which nothing speculates,"
-        known: dict[str, Any] = {"draws": first.tokens, "how": How.SAMPLED}
+        say = partial(check_result, draws=first.tokens, how=How.SAMPLED)
         if first.p_value <= effort.SERVER_BLAME_RATE:
-            return failed(f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED, **known)
+            return say(Status.FAILED, f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED)
         more = "record `rows`, or requests for one token, to know whether the model is another one"
-        return inconclusive(f"{what} are as expected; {more}", **known)
+        return say(Status.INCONCLUSIVE, f"{what} are as expected; {more}")
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
@@ -323,14 +322,14 @@ class TranscriptLogprobs:
             return not_asked("no reported log-probabilities were recorded")
         wrong = min(self.raw, self.sampled)
         notes = tuple(filter(None, [self.ratios[self.raw > self.sampled].in_words()]))
-        known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": notes}
+        say = partial(check_result, draws=completions, how=How.SAMPLED, notes=notes)
         if self.missing:
-            return failed(f"{self.missing:,} tokens have no log-probability", **known)
+            return say(Status.FAILED, f"{self.missing:,} tokens have no log-probability")
         if wrong:
             what = f"{wrong:,} of {self.tokens:,} log-probabilities differ from the reference's"
-            return failed(what, **known)
+            return say(Status.FAILED, what)
         mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
-        return passed(f"{self.tokens:,} log-probabilities equal the reference's, {mode}", **known)
+        return say(Status.PASSED, f"{self.tokens:,} log-probabilities equal the reference's, {mode}")
 
 
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
