@@ -193,7 +193,7 @@ def of_function(
     return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
 
 
-def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
+def of_engines(name: str, made: Mapping[str, object], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
     """Return the subject for whole engines by name; one alone is called ""."""
     with raising():
         rules = {str(rule) for engine in made.values() if (rule := getattr(engine, "rule", None)) is not None}
@@ -282,12 +282,12 @@ def _namesake(folder: Path, name: str) -> Path | None:
     return None
 
 
-def imported(name: str) -> Any:
+def imported(name: str) -> object:
     """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
     module_name, _, attribute = name.partition(":")
     _look_in_working_directory()
     with raising():
-        thing: Any = importlib.import_module(module_name)
+        thing: object = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(thing, part):
             public = [each for each in dir(thing) if not each.startswith("_")]

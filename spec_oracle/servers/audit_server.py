@@ -80,7 +80,7 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-def _fields(given: list[str]) -> dict[str, Any]:
+def _fields(given: list[str]) -> dict[str, object]:
     """Return the fields of ``NAME=JSON``; what is not JSON is text."""
     fields = {}
     for item in given:

@@ -24,7 +24,7 @@ class PlainSample:
     """What an engine returned when nothing was traced; the last outcome stands for all others."""
 
     asked: Asked
-    number: Mapping[Any, int]
+    number: Mapping[object, int]
     law: NDArray[np.float64]
     rng: np.random.Generator
     counts: NDArray[np.int64] = field(init=False)

@@ -160,7 +160,7 @@ def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[NDArray[
     )
 
 
-def _type_of(row: Any) -> str:
+def _type_of(row: object) -> str:
     """Return the number type of a row: a Python list has that of its numbers."""
     dtype = getattr(row, "dtype", None) or np.asarray(row).dtype
     return str(dtype).rpartition(".")[2]

@@ -75,13 +75,13 @@ def _most_tokens(code: EngineCode) -> int:
         return (CALLS + 1) * (int(getattr(code.engine, "draft_length", 1)) + 1)
 
 
-def _calls(session: Session) -> list[list[Any]]:
+def _calls(session: Session) -> list[list[object]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
     steps = [session.step() for _ in range(CALLS)]
     return [[getattr(step, name) for name in names] for step in steps]
 
 
-def _of_requests(calls: list[list[Any]]) -> list[Steps]:
+def _of_requests(calls: list[list[object]]) -> list[Steps]:
     """Return the steps of each request; those after its end are left out."""
     found: list[list[SeenStep]] = []
     try:

@@ -241,7 +241,7 @@ class _CallsInTurn:
         ]
         generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
 
-        def run() -> list[Any]:
+        def run() -> list[object]:
             return [
                 code.function(
                     *(array.fresh() for array in arrays),

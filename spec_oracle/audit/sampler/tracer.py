@@ -145,7 +145,7 @@ def _generator(code: SamplerCode) -> Any:
     return torch.Generator()
 
 
-def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> RunOutcome:
+def _outcome(branch: Branch[object], drafts: Drafts, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)

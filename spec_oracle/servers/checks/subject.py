@@ -180,7 +180,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
-    grammars: Sequence[Mapping[str, Any]] = ()
+    grammars: Sequence[Mapping[str, object]] = ()
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""

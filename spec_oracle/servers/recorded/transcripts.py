@@ -90,7 +90,7 @@ class Transcript:
 _FIELDS: Final = ("temperature", "top_k", "top_p")
 
 
-def _as_id(token: Any) -> int:
+def _as_id(token: object) -> int:
     if type(token) is not int or token < 0:
         raise ValueError(f"expected a token id, got {token!r}")
     return token
