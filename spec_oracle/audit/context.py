@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit import effort, streams
+from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
     Cause,
     CheckResult,
@@ -18,7 +19,6 @@ from spec_oracle.audit.results import (
     breach,
     findings_of,
     inconclusive,
-    remarked,
 )
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import AxisValue
@@ -116,12 +116,27 @@ class Context:
         return not subject.facts.admits("joint", size)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
-        """Return the random stream of a name; see `spec_oracle.audit.streams`."""
-        return streams.stream(self.seed, name, *numbers)
+        """Return the random stream of a name; see `stream`."""
+        return stream(self.seed, name, *numbers)
 
     def after_claims(self, rate: float | None = None) -> "Context":
         """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
         return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
+
+
+def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
+    """Return the random stream of a name, and of further numbers where a place has many.
+
+    Each draws independently of all others, and of the generator that a subject gets: the key is a hash of all
+    arguments, so that no two places share a stream by chance of their numbers.
+
+    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/joint").random()
+    True
+    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/batch").random()
+    False
+    """
+    key = repr((int(seed), name, *map(int, numbers))).encode()
+    return np.random.default_rng(int.from_bytes(blake2b(key, digest_size=16).digest()))
 
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
@@ -159,7 +174,8 @@ def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     for way in ways:
         try:
             found = run_guarded(way)
-            return remarked(found, notes=(*notes, *found.remarks.notes))
+            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
+            return replace(found, remarks=remarks)
         except NoEvidenceError as error:
             notes.append(str(error))
     return inconclusive("; ".join(notes))

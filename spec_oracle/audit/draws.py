@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Law
 from spec_oracle.audit.sampling import confirm
-from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table

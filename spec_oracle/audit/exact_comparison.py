@@ -16,11 +16,12 @@ from spec_oracle.audit.results import (
     Findings,
     How,
     LawResult,
+    Measured,
     Number,
+    Remarks,
     Status,
     failed,
     passed,
-    with_findings,
 )
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
@@ -69,13 +70,15 @@ def judge_laws(
         length=declared_length(laws, facts, facts.tolerance),
     )
     is_off = f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
-    wrong = failed(
+    result = LawResult(
+        "",
+        Status.FAILED,
         failure or is_off,
-        how=How.PROVEN,
-        total_variation=None if failure else gap,
-        scope=(scope_of("exact output distribution", instances.values()),),
+        How.PROVEN,
+        Measured(total_variation=None if failure else gap),
+        Remarks((scope_of("exact output distribution", instances.values()),)),
+        findings=findings,
     )
-    result = with_findings(wrong, findings)
     if failure or findings.worst is not None:
         return result
     if bound is not None:
@@ -133,7 +136,7 @@ def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -
         return findings
     drafts = sum(len(by_row) for _, by_row in laws)
     detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
-    length = passed(detail, how=How.PROVEN)
+    length = CheckResult("", Status.PASSED, detail, how=How.PROVEN)
     return replace(findings, rule=rule, length=length)
 
 

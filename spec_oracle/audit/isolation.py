@@ -31,14 +31,14 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import CheckResult, Status, without_findings
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
-from spec_oracle.audit.verdict import report_on
+from spec_oracle.audit.verdict import report_on, without_findings
 from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split

@@ -24,7 +24,6 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
-from spec_oracle.audit.subject import Subject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, fresh_state
@@ -50,7 +49,7 @@ _DO: Final = (
 )
 
 
-def own_randomness(subject: Subject, context: Context) -> str:
+def own_randomness(subject: VerifierSubject | TreeSubject, context: Context) -> str:
     """Return what shows that a rule has random numbers besides its decisions, and what to do; "" for nothing.
 
     "" also where it raises or returns no verdict: checks say so.
@@ -58,10 +57,8 @@ def own_randomness(subject: Subject, context: Context) -> str:
     prepared_in: Callable[[Context], Call]
     if isinstance(subject, VerifierSubject):
         prepared_in = partial(_of_verifier, subject)
-    elif isinstance(subject, TreeSubject):
-        prepared_in = partial(_of_tree, subject)
     else:
-        return ""
+        prepared_in = partial(_of_tree, subject)
     emitted = list[Integers]()
     try:
         prepared_in(replace(context, seed=context.seed + 1))()
@@ -82,7 +79,8 @@ def own_randomness(subject: Subject, context: Context) -> str:
 
 def _of_verifier(subject: VerifierSubject, context: Context) -> Call:
     """Prepare a call on drafts of every instance; of one instance for a rule that knows its models."""
-    rng, toys = context.stream("own-randomness"), _toys(context, subject.num_paths)
+    toys = _toys(context, subject.num_paths)
+    rng = context.stream("own-randomness")
     chosen = arithmetic(array=subject.array)
     if isinstance(subject.verifier, ModelBound):
         toys = toys[:1]
@@ -100,7 +98,8 @@ def _of_verifier(subject: VerifierSubject, context: Context) -> Call:
 
 def _of_tree(subject: TreeSubject, context: Context) -> Call:
     """Prepare a call on draft trees of every instance."""
-    rng, toys = context.stream("own-randomness"), _toys(context, 1, deepest=DEPTH)
+    toys = _toys(context, 1, deepest=DEPTH)
+    rng = context.stream("own-randomness")
     chosen = arithmetic(array=subject.array)
     drafting = next(iter(draftings(subject.accepts, toys[0].draft_length).values()))
     tables = [SampledTrees(toy, drafting) for toy in toys]

@@ -1,7 +1,7 @@
 """The result of a check, and what `joint` found of the distribution besides: later checks may read both."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
@@ -276,11 +276,6 @@ def with_findings(result: CheckResult, findings: Findings) -> LawResult:
 def findings_of(result: CheckResult | None) -> Findings:
     """Return what a check found of the distribution; nothing of most checks."""
     return result.findings if isinstance(result, LawResult) else Findings()
-
-
-def without_findings(result: CheckResult) -> CheckResult:
-    """Return the result alone: functions in findings cannot be sent to another process."""
-    return CheckResult(*(getattr(result, one.name) for one in fields(CheckResult)))
 
 
 class NoEvidenceError(SpecOracleError):

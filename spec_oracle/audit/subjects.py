@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
@@ -31,7 +31,7 @@ from spec_oracle.audit.rule import subject as rules
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
-from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
+from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import traits_of
@@ -226,6 +226,25 @@ def _takes_nothing(thing: Any) -> bool:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
+
+
+def takes_uniforms(function: Callable[..., object]) -> bool:
+    """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
+    try:
+        return tuple(inspect.signature(function).parameters)[3:4] == ("uniforms",)
+    except (TypeError, ValueError):  # compiled code shows no parameters
+        return False
+
+
+def takes_four(function: Callable[..., object]) -> bool:
+    """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [one for one in parameters if one.kind in positional]
+    return len(taken) >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def require_module(name: str) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -17,10 +17,9 @@ from spec_oracle.audit.results import (
     CheckResult,
     Findings,
     How,
+    LawResult,
     Remarks,
     Status,
-    findings_of,
-    without_findings,
 )
 from spec_oracle.audit.subject import Subject
 from spec_oracle.exact import emission_law
@@ -29,6 +28,13 @@ from spec_oracle.toy import Instance
 from verifiers import Drafting
 
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
+
+
+def without_findings(result: CheckResult) -> CheckResult:
+    """Return the result alone: functions in findings cannot be sent to another process."""
+    if not isinstance(result, LawResult):
+        return result
+    return CheckResult(*(getattr(result, one.name) for one in fields(CheckResult)))
 
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
@@ -143,7 +149,7 @@ def report_on(
     facts = subject.facts
     checks = tuple(with_record(without_findings(check), facts) for check in found_by)
     joint = basis_of(found_by)
-    found = findings_of(joint)
+    found = joint.findings if isinstance(joint, LawResult) else Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.measured.alpha == 0 for check in against)
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
@@ -212,7 +218,6 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
     drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
     elsewhere = found.elsewhere and found.elsewhere.optimum_of
     optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
-    rule_at = subject.path_rule_at
     return tuple(
         InstanceFigures(
             name,
@@ -220,7 +225,7 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
             float(law.block_efficiency),
             optimum_of(instance),
             tuple(map(float, law.accepted_length_pmf)),
-            _of_rule(instance, rule_at(instance.draft_length)) if rule_at else (),
+            _of_rule(instance, rule_at(instance.draft_length)) if (rule_at := subject.path_rule_at) else (),
         )
         for name, law in found.laws.items()
     )

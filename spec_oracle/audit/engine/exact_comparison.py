@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -196,6 +197,11 @@ class CompletionLaws:
     def off(self) -> float:
         """The larger of both distances."""
         return max(self.total_variation, self.rows_off)
+
+
+def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
+    """Whether a law is farther from target-only decoding than rounding can explain."""
+    return not all(rounding.may_explain(one.off, one.tokens) for one in found)
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """Whether completions that were traced are distributed as the target's, and what plain samples say of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, stream
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.engine.confirm import confirmed_claim
 from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
@@ -16,14 +16,12 @@ from spec_oracle.audit.results import (
     Findings,
     How,
     LawResult,
+    Measured,
+    Remarks,
     Shown,
     Status,
     WrongCompletion,
-    check_result,
-    remarked,
-    with_findings,
 )
-from spec_oracle.audit.streams import stream
 from spec_oracle.exact.completions import completion_gap
 
 
@@ -54,19 +52,23 @@ def judged_and_confirmed(
         laws = [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()]
         line = confirmed(laws, context, stream(context.seed, "engine/confirmed"))
     notes = result.remarks.notes or (str(rounding),) * rounding.is_assumed
-    result = remarked(result, scope=(scope, line, str(rounding)), notes=notes)
     findings = TracedFindings(
         total_variation=max(compared.total_variation for compared in found),
         smallest_detectable_tv=lengths[-1] * rounding.a_token,
         is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
         traced=tuple(found),
     )
-    return with_findings(replace(result, shown=Shown(off)), findings)
-
-
-def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
-    """Whether a law is farther from target-only decoding than rounding can explain."""
-    return not all(rounding.may_explain(one.off, one.tokens) for one in found)
+    return LawResult(
+        "",
+        result.status,
+        result.detail,
+        result.how,
+        result.measured,
+        Remarks((scope, line, str(rounding)), notes),
+        Shown(off),
+        result.cause,
+        findings=findings,
+    )
 
 
 def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
@@ -77,13 +79,14 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
     worst = worst_of(found)
     wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
     gap = max(compared.total_variation for compared in found)
+    is_rounding = rounding.explains(worst.total_variation, worst.tokens)
     said = " (rounding)" if gap > ROUNDING else ""
     most = counted(max(compared.tokens for compared in found), "token")
     detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{said}"
     status = Status.PASSED
     if not rounding.may_explain(worst.total_variation, worst.tokens):
         status, detail, gap = Status.FAILED, _failure(worst, rounding), worst.total_variation
-    elif not rounding.explains(worst.total_variation, worst.tokens):
+    elif not is_rounding:
         status = Status.INCONCLUSIVE
         detail = f"{_size(worst.label, worst.total_variation, worst.tokens)}; {rounding.doubt}"
     elif not rounding.explains(wrong.rows_off, wrong.tokens):
@@ -93,12 +96,13 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
         detail = _size(f"{who}; correct it" if is_clear else who, wrong.rows_off, wrong.tokens)
         detail += "" if is_clear else f"; {rounding.doubt}"
     is_open = status is Status.INCONCLUSIVE
-    return check_result(
+    return CheckResult(
+        "",
         status,
         detail,
-        how=How.PROVEN,
-        total_variation=gap,
-        notes=rounding.notes if is_open else (),
+        How.PROVEN,
+        Measured(total_variation=gap),
+        Remarks(notes=rounding.notes if is_open else ()),
         cause=Cause.UNDECIDED if is_open else None,
     )
 

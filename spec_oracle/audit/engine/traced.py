@@ -6,8 +6,8 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
-from spec_oracle.audit.engine.judged import TracedFindings, is_wrong, judged_and_confirmed
+from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer, is_wrong
+from spec_oracle.audit.engine.judged import TracedFindings, judged_and_confirmed
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import sampled_with_seeds
 from spec_oracle.audit.engine.subject import Case
@@ -57,7 +57,7 @@ def traced_first_tokens(
     never, notes = seen.told()
     if result.status is Status.PASSED and never:
         result = replace(result, status=Status.INCONCLUSIVE, detail=never)
-    result = remarked(result, notes=(*result.remarks.notes, *notes))
+    result = replace(result, remarks=replace(result.remarks, notes=(*result.remarks.notes, *notes)))
     return _with_sampled_seeds(result, why_not, takers, context) if why_not else result
 
 

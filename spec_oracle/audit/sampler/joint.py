@@ -26,7 +26,6 @@ from spec_oracle.audit.results import (
     NoEvidenceError,
     Status,
     check_result,
-    remarked,
     with_findings,
 )
 from spec_oracle.audit.sampler.branch_tracing import require_alike
@@ -41,7 +40,6 @@ from spec_oracle.audit.sampler.paired_with_rule import (
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.audit.sampling import judge_samples
-from spec_oracle.audit.streams import stream
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
@@ -120,11 +118,12 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> LawResult:
         )
     else:
         require_alike(
-            code, next(iter(instances.values())), stream(context.seed, "sampler/joint/watched"), law_after
+            code, next(iter(instances.values())), context.stream("sampler/joint/watched"), law_after
         )
         seconds = CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
-    return remarked(found, scope=(*found.remarks.scope, line))
+    remarks = replace(found.remarks, scope=(*found.remarks.scope, line))
+    return replace(found, remarks=remarks)
 
 
 def sampled(

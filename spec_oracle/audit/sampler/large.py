@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, stream
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, inconclusive, passed
 from spec_oracle.audit.sampler.batch import options_of
 from spec_oracle.audit.sampler.one_call import Options, require_possible
@@ -31,7 +31,6 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
-from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import NO_OPTIONS, new_generator, parameters_of
 from spec_oracle.statistics import (

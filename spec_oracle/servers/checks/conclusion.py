@@ -16,10 +16,10 @@ from spec_oracle.audit.results import (
     CheckResult,
     How,
     LawResult,
+    Measured,
+    Remarks,
     Status,
     TextCounterexample,
-    check_result,
-    remarked,
 )
 from spec_oracle.audit.sampling import SampledDecision
 from spec_oracle.contracts.completion import Token
@@ -81,7 +81,7 @@ def result_of(
         seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
     scope = (f"{what}: {decision.statistics}",)
     detail = f"{what}: {seen}"
-    return check_result(status, detail, how=How.SAMPLED, alpha=rate, draws=decision.draws, scope=scope)
+    return CheckResult("", status, detail, How.SAMPLED, Measured(rate, decision.draws), Remarks(scope))
 
 
 def would_show(tv: float) -> str:
@@ -133,7 +133,7 @@ def conclude(
         scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
     scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
-    return replace(remarked(result, scope=tuple(scope)), findings=found)
+    return replace(result, remarks=replace(result.remarks, scope=tuple(scope)), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:

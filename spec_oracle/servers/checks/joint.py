@@ -4,7 +4,6 @@ A server that reports its probabilities is its own oracle; another is compared w
 """
 
 import time
-from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
@@ -15,11 +14,12 @@ from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
+    LawResult,
     NoEvidenceError,
+    Remarks,
     Shown,
     TextCounterexample,
     inconclusive,
-    remarked,
     with_findings,
 )
 from spec_oracle.audit.sampling import judge_looks
@@ -102,11 +102,17 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     shown = _counterexample(subject, tree, counts) if decision.reason else None
     found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
     result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
-    result = remarked(result, scope=(*scope, *result.remarks.scope))
-    result = replace(result, shown=Shown(shown))
-    concluded = conclude(
-        subject, with_findings(result, found), float(tree.law[tree.depth >= 2].sum()), uncertain
+    found_by = LawResult(
+        "",
+        result.status,
+        result.detail,
+        result.how,
+        result.measured,
+        Remarks((*scope, *result.remarks.scope)),
+        Shown(shown),
+        findings=found,
     )
+    concluded = conclude(subject, found_by, float(tree.law[tree.depth >= 2].sum()), uncertain)
     left = context.budget - (time.monotonic() - start)
     doubt = _doubt_of_probabilities(subject, context, tree, counts, left) if decision.reason else ""
     if not doubt:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from spec_oracle.audit import streams
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
@@ -143,13 +143,13 @@ class Transcripts:
             noise = max(noise, reference.noise)
         reference.noise = noise
         drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
-        rng = streams.stream(seed, "transcripts/uniforms")
+        rng = stream(seed, "transcripts/uniforms")
         self.judged, self._first = (
             JudgedCompletions(reference, drafts, rng),
             long_completions.TokenEvidence([], rng),
         )
         # The same of new tokens alone: copies, if there are any, count once.
-        other = streams.stream(seed, "transcripts/new tokens")
+        other = stream(seed, "transcripts/new tokens")
         self._once, self._first_once = (
             JudgedCompletions(reference, drafts, other),
             long_completions.TokenEvidence([], other),

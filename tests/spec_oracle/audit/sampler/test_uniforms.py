@@ -17,8 +17,9 @@ from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.subjects import takes_uniforms
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
+from spec_oracle.contracts import SamplerCode, drawing_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 
