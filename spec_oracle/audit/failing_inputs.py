@@ -179,7 +179,7 @@ _SIMPLER: Final[tuple[dict[str, Any], ...]] = (
 """Changes that make a shape simpler."""
 
 
-def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+def smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, object]]:
     """Yield smaller inputs: fewer requests, positions and tokens of a call, smaller toy instances."""
     if "drafts" in inputs:
         drafts: Drafts = inputs["drafts"]
@@ -218,7 +218,7 @@ def _is_as_simple(shape: Shape, other: Shape) -> bool:
     return smaller and TYPES.index(shape.dtype) <= TYPES.index(other.dtype)
 
 
-def _of_requests(value: Any, some: slice, batch: int) -> Any:
+def _of_requests(value: object, some: slice, batch: int) -> object:
     if isinstance(value, Drafts):
         return Drafts(value.tokens[some], value.draft_probs[some], value.target_probs[some])
     if isinstance(value, dict):
@@ -231,7 +231,7 @@ def _cut(drafts: Drafts, length: int) -> Drafts:
     return Drafts(tokens[:, :, :length], draft[:, :, :length], target[:, :, : length + 1])
 
 
-def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
+def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, object]:
     options = inputs.get("options", {})
     cut = {name: np.minimum(array, length) for name, array in options.items() if name == "draft_lengths"}
     return {"options": {**options, **cut}} if cut else {}

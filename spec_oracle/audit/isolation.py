@@ -186,7 +186,7 @@ def _names(journal: "Iterable[Entry]") -> list[str]:
     return [check.name for check in SUITES.get(kind, CHECKS.values())]
 
 
-def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
+def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> object:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
     if "forkserver" not in get_all_start_methods():

@@ -64,7 +64,7 @@ class Known:
     name: str
     loader: str
     package: str
-    options: Mapping[str, Any] | None = None
+    options: Mapping[str, object] | None = None
     requires: tuple[str, ...] = ()
     install: str = ""
     wheel: Pinned | None = None

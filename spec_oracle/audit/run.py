@@ -22,7 +22,7 @@ from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread, watched
 
 
-def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | None = None) -> AuditReport:
+def audit(*subjects: object, options: AuditOptions | None = None, suite: Suite | None = None) -> AuditReport:
     """Audit subjects given by name, as verifiers, samplers or engines, or as `Subject`, in this process.
 
     Returns one report for all; raises `InvalidInputError` for a subject that does not exist. ``suite`` has
@@ -37,7 +37,7 @@ def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | No
     return AuditReport(with_notes(reports), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
-def as_subject(subject: Any, options: AuditOptions) -> Subject:
+def as_subject(subject: object, options: AuditOptions) -> Subject:
     """Return the subject of a name or an object, or a `Subject`, with its record as configured.
 
     Raises `InvalidInputError` for a name that leads nowhere, and for a third party's record without a size.

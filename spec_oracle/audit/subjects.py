@@ -154,7 +154,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
 
-def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
+def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(getattr(thing, "verify_tree", None)):
@@ -170,14 +170,14 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
     return of_function(name, thing, array=array, num_paths=num_paths)
 
 
-def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
+def _of_verify(name: str, thing: object, verify: Any, *, array: str, num_paths: int | None) -> Subject:
     """Return the subject for an object with a method ``verify``, by what this takes."""
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
     return of_verifier(name, thing, array=array, num_paths=num_paths)
 
 
-def is_engine(thing: Any) -> bool:
+def is_engine(thing: object) -> bool:
     """Whether an object keeps the engine contract, by its methods."""
     return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
 
@@ -210,7 +210,7 @@ def of_engines(name: str, made: Mapping[str, object], facts: Facts = NOTHING_DEC
     return EngineSubject(name, each, facts)
 
 
-def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
+def _by_length(name: str, engine: Any) -> Iterator[tuple[str, object]]:
     """Yield an engine, and a copy of it with each other draft length that it has, after its first prompt."""
     yield name, engine
     for length in getattr(engine, "draft_lengths", None) or ():
@@ -220,7 +220,7 @@ def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name} with drafts of {length}".strip(), other
 
 
-def _takes_nothing(thing: Any) -> bool:
+def _takes_nothing(thing: object) -> bool:
     """Whether it is a function that is called without arguments."""
     try:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters

@@ -54,8 +54,8 @@ class Asked:
     """
 
     code: EngineCode
-    call: Callable[[Any, int | None], Any]
-    label: Callable[[Any], Any]
+    call: Callable[[object, int | None], object]
+    label: Callable[[Any], object]
     seeded: bool = False
     fresh: bool = False
     seed: int = SEEDS[0]
@@ -97,7 +97,7 @@ def completions_of(
 ) -> Asked:
     """Return what asks for one completion."""
 
-    def call(engine: Any, seed: int | None) -> list[Any]:
+    def call(engine: object, seed: int | None) -> list[object]:
         keywords = {} if seed is None else {"seed": seed}
         return as_list(getattr(engine, method)(list(prompt), tokens, **keywords))
 
@@ -135,7 +135,7 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf) -> TracedLaw:
 def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
     seed = asked.seed if asked.seeded else None
 
-    def run() -> tuple[Any, Speculation]:
+    def run() -> tuple[object, Speculation]:
         engine = copy_of(asked.code.unused) if asked.fresh else asked.code.engine
         with speculation_seen(engine) as seen:
             returned = asked.call(engine, seed)
@@ -174,7 +174,7 @@ class CompletionLaws:
             found.require_decisions(self.reported)
 
     @property
-    def expected(self) -> Mapping[Any, float]:
+    def expected(self) -> Mapping[object, float]:
         """The law of target-only decoding."""
         return self.reported if self.plain is None else self.plain.law
 
@@ -242,11 +242,11 @@ class Tracer:
         """Return the law of two completions of a fresh engine, one after the other, beside the product."""
         code, requests = case.code, ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
 
-        def both(engine: Any, seed: int | None) -> list[list[Any]]:
+        def both(engine: Any, seed: int | None) -> list[list[object]]:
             del seed
             return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
 
-        def checked(returned: list[list[Any]]) -> tuple[Ids, ...]:
+        def checked(returned: list[list[object]]) -> tuple[Ids, ...]:
             pairs = zip(returned, requests, strict=True)
             return tuple(code.checked(some, tokens) for some, (_, tokens) in pairs)
 

@@ -343,7 +343,7 @@ def _beside_plain(
 
 def generated_together(
     engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
-) -> list[list[Any]]:
+) -> list[list[object]]:
     """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
     returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
     if len(returned) != len(prompts):

@@ -48,7 +48,7 @@ def traced_steps(case: Case) -> dict[Steps, float]:
     Two checks ask for it in a row.
     """
 
-    def call(engine: Any, _: int | None) -> list[list[Any]]:
+    def call(engine: Any, _: int | None) -> list[list[object]]:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 

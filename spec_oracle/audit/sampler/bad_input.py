@@ -110,13 +110,13 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     requests = int(np.clip(affordable(subject, context, BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     limit = _limit(code, healthy, code.generator(seed))
-    calls: list[tuple[str, dict[str, Any]]] = [
+    calls: list[tuple[str, dict[str, object]]] = [
         (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
         for name, drafts, judged in broken_inputs(healthy)
     ]
     edges = {"drafts": healthy, "edges": True}
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
-    wrong: dict[str, tuple[str, dict[str, Any]]] = {}
+    wrong: dict[str, tuple[str, dict[str, object]]] = {}
     for name, call in calls:
         alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
         answer = one_call(called, alone, 0.0, **call, limit=limit)

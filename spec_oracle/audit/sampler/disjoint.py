@@ -228,7 +228,7 @@ class _CallsInTurn:
         except (NotTracedError, SubjectRaisedError, ContractError):
             return False
 
-    def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[Any]]]:
+    def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[object]]]:
         """Return the batches, and what the calls come to."""
         code, rng = self.subject.code, np.random.default_rng(self.seed)
         batches = [_batch(self.shape, self.subject.num_paths, self.options, rng) for _ in range(self.calls)]

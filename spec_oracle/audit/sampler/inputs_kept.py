@@ -45,7 +45,7 @@ def arrays_kept(
 
 def compared(
     before: Sequence[Any],
-    after: Sequence[Any],
+    after: Sequence[object],
     names: Iterable[str] = ("draft_tokens", "draft_probs", "target_probs"),
 ) -> CheckResult:
     """Return the result for the arguments of a call."""

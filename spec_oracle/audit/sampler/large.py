@@ -176,7 +176,7 @@ def _with_generators(code: SamplerCode, rng: np.random.Generator) -> SamplerCode
     if "generators" not in parameters_of(code.function):
         return code
 
-    def function(tokens: Any, draft: Any, target: Any, generator: object, **options: Any) -> Any:
+    def function(tokens: Any, draft: object, target: object, generator: object, **options: object) -> Any:
         seeds = enumerate(rng.integers(2**31, size=len(tokens)).tolist())
         own = {request: new_generator(code.array, seed) for request, seed in seeds if request % 2}
         return code.function(tokens, draft, target, generator, **options, generators=own)

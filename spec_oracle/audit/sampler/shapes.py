@@ -231,13 +231,13 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     if "generators" in options:
         own = np.flatnonzero(groups[options["generators"]]).tolist()
 
-    def another(generator: object) -> Any:
+    def another(generator: object) -> object:
         if isinstance(generator, EnumeratedGenerator):
             return EnumeratedGenerator()
         return new_generator(code.array, next(seeds))
 
-    def function(tokens: Any, draft: Any, target: Any, generator: object) -> Any:
-        given: dict[str, Any] = {name: array.fresh() for name, array in arrays.items()}
+    def function(tokens: object, draft: object, target: object, generator: object) -> Any:
+        given: dict[str, object] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
             given["generators"] = {request: another(generator) for request in own}
         return code.function(tokens, draft, target, generator, **given)
@@ -257,7 +257,7 @@ def _forms(
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
     forms |= {name: values for name, values in context.shapes.only.items() if name in forms}
-    usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
+    usual: dict[str, object] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
     plain = Shape(**{**usual, **{name: values[0] for name, values in context.shapes.only.items()}})
     optional = _optional(subject, context)
     taken: dict[str, tuple[AxisValue, ...]] = {}

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -87,7 +87,7 @@ class Covered:
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
 
     @property
-    def wrong(self) -> dict[str, Any]:
+    def wrong(self) -> dict[str, object]:
         """The shape that is wrong, and the seed of its tree, by name; nothing where none is."""
         if self.lossy is not None:
             return {"shape": self.lossy.shape, "seed": self.lossy.seed}

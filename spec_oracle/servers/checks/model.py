@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -180,7 +180,7 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare samples of one token of servers whose completions differ: that is certain, its cause is not."""
     server, reference = subject.server, subject.reference
     assert reference is not None
-    rng, counts = context.stream("server/model/samples"), [Counter[Any](), Counter[Any]()]
+    rng, counts = context.stream("server/model/samples"), [Counter[object](), Counter[object]()]
     width, rate = server.client.limits.concurrency, effort.SERVER_BLAME_RATE
     fit = None
     try:

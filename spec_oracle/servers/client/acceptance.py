@@ -81,7 +81,7 @@ def _drafted(draft: Server, context: Sequence[Any], length: int) -> list[Any]:
     return tokens
 
 
-def _require_fit(drafted: Sequence[Any], accepted: int, emitted: Sequence[Any]) -> None:
+def _require_fit(drafted: Sequence[object], accepted: int, emitted: Sequence[object]) -> None:
     """Raise unless the accepted drafts were emitted, and the next draft was not."""
     shown = drafted[: min(accepted, len(emitted))]
     is_refused = accepted < len(drafted) and len(emitted) > accepted
@@ -92,7 +92,7 @@ def _require_fit(drafted: Sequence[Any], accepted: int, emitted: Sequence[Any]) 
         )
 
 
-def _probability(logs: Any, token: Any) -> float:
+def _probability(logs: Any, token: object) -> float:
     """Return the probability of a token; 0 where those of all others add up to 1."""
     if token in logs:
         return math.exp(logs[token])

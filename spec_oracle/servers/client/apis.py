@@ -73,7 +73,7 @@ class LlamaCpp:
         return Request("/detokenize", {"tokens": list(tokens)})
 
 
-def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
+def _asked(ask: Ask, sampling: Sampling) -> dict[str, object]:
     """Return the fields that both APIs have."""
     prompt = list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt
     temperature = sampling.temperature if ask.temperature is None else ask.temperature
@@ -82,7 +82,7 @@ def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
 
 
 _IDS = ("return_token_ids", "return_tokens_as_token_ids")
-NEUTRAL: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
+NEUTRAL: Mapping[str, object] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
 """Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
 
 
@@ -91,7 +91,7 @@ class OpenAI:
     """The completion API of OpenAI; ``extra`` fields are sent first."""
 
     model: str
-    extra: Mapping[str, Any] = field(default_factory=lambda: NEUTRAL)
+    extra: Mapping[str, object] = field(default_factory=lambda: NEUTRAL)
     name: str = "openai"
 
     def request(self, ask: Ask, sampling: Sampling) -> Request:
@@ -147,7 +147,7 @@ class OpenAI:
 Api: TypeAlias = LlamaCpp | OpenAI
 
 
-def read(api: Api, data: Any) -> Completion:
+def read(api: Api, data: object) -> Completion:
     """Return what an answer says; raises `ServerError` for one that is not of this API."""
     try:
         return api.completion(data)

@@ -60,7 +60,7 @@ class Request:
     """
 
     path: str
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, object] | None = None
     is_probe: bool = False
 
 
@@ -218,7 +218,7 @@ class Client:
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
-    def _attempt(self, request: Request, name: str) -> Any:
+    def _attempt(self, request: Request, name: str) -> object:
         timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}

@@ -31,8 +31,8 @@ class Scoring:
     """
 
     name: str
-    body: Callable[[Text, Sampling, int], Mapping[str, Any]]
-    rows: Callable[[Any, Text], Iterable[dict[Token, float] | None]]
+    body: Callable[[Text, Sampling, int], Mapping[str, object]]
+    rows: Callable[[object, Text], Iterable[dict[Token, float] | None]]
     path: str = ""
 
     def request(self, api: OpenAI, text: Text, sampling: Sampling, listed: int, *, is_probe: bool) -> Request:
@@ -42,7 +42,7 @@ class Scoring:
             return Request(self.path, body, is_probe)
         return Request(plain.path, {**(plain.body or {}), **body}, is_probe)
 
-    def read(self, data: Any, text: Text, listed: int) -> list[Listed]:
+    def read(self, data: object, text: Text, listed: int) -> list[Listed]:
         """Return what is listed at each token; raises `ServerError` for an answer without scores.
 
         The token of the text is listed beside the most probable ones even if it is none of them. It is left
@@ -82,7 +82,7 @@ def _of_input(data: Any, text: Text) -> Iterable[dict[Token, float] | None]:
         yield row and {token: float(log) for log, token, *_ in row}
 
 
-def _native(text: Text, sampling: Sampling, listed: int) -> Mapping[str, Any]:
+def _native(text: Text, sampling: Sampling, listed: int) -> Mapping[str, object]:
     filters = {"temperature": sampling.temperature, "top_k": sampling.top_k or -1, "top_p": sampling.top_p}
     asked = {"return_logprob": True, "logprob_start_len": 0, "top_logprobs_num": listed}
     return {"input_ids": list(text), "sampling_params": {**filters, "max_new_tokens": 1}, **asked}

@@ -215,7 +215,7 @@ def _read_prompt(text: str) -> Prompt:
 
 def _negotiated(server: Server) -> Server:
     """Return the server with the fields and the number of log-probabilities that it agrees to."""
-    extras: list[Mapping[str, Any]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
+    extras: list[Mapping[str, object]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
     refusal = ServerError("nothing was asked")
     for listed in (*LISTINGS, 0):
         for extra in extras:

@@ -105,7 +105,11 @@ def line_of(completion: Prefix, reported: Distributions, drafts: Distributions |
     number, tokens = completion
     prefixes = [(number, tokens[:end]) for end in range(len(tokens))]
     sampling = {name: getattr(reported.server.sampling, name) for name in _FIELDS}
-    line: dict[str, Any] = {"prompt": reported.server.prompts[number], "tokens": tokens, "sampling": sampling}
+    line: dict[str, object] = {
+        "prompt": reported.server.prompts[number],
+        "tokens": tokens,
+        "sampling": sampling,
+    }
     for name, rows in (("rows", reported), ("draft_rows", drafts)):
         if rows is not None:
             line[name] = [rows.logs.get(prefix) for prefix in prefixes]
