@@ -17,13 +17,13 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.joint import law_on
@@ -92,7 +92,8 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
     in_full = "shapes" in specimen.detected_by or specimen.name.startswith(OF_SHAPES)
     most_shapes = None if in_full else FEW_SHAPES
-    bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes, shrink=False)
+    limits = ShapeLimits(specimen.dtypes, most=most_shapes)
+    bench = Context(seed, rate=alpha, shapes=limits, shrink=False)
     subject = subject_of(specimen)
     if isinstance(subject, EngineSubject):
         return _of_engines(subject, bench)
@@ -140,7 +141,8 @@ def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
         return columns
     longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
     tokens = max(ENGINE_TOKENS, longest)
-    return {**columns, **_after_joint(engines, replace(bench, tokens=tokens, budget=ENGINE_SECONDS))}
+    longer = replace(bench, inputs=Inputs(tokens=tokens), budget=ENGINE_SECONDS)
+    return {**columns, **_after_joint(engines, longer)}
 
 
 def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:
@@ -200,12 +202,13 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
             return CheckResult(EXACT, Status.FAILED, str(error))
         worst = max(worst, float(law.total_variation))
     status = Status.PASSED if worst <= ROUNDING else Status.FAILED
-    return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)
+    measured = Measured(total_variation=worst)
+    return CheckResult(EXACT, status, f"total variation {worst:.3g}", measured=measured)
 
 
 def _screening(code: SamplerCode, bench: Context) -> CheckResult:
     """Judge the law of one call by the screening of an audit that samples."""
-    alpha = bench.alpha * float(CHECKS["joint"].share)
+    alpha = bench.rate * float(CHECKS["joint"].share)
 
     def screening() -> CheckResult:
         toys, sampler = instances_for(bench, 1), Sampler(code, bench.seed, "kill-matrix/joint")
@@ -275,5 +278,6 @@ def _tested(tokens: Any, law: Any, bench: Context) -> CheckResult:
     p_value = 0.0 if cells.off_support(counts) else 1.0
     if p_value and len(cells) > 1:
         p_value = float(chisquare(cells.tally(counts), YARDSTICK_DRAWS * cells.probabilities).pvalue)
-    status = Status.PASSED if p_value > bench.alpha else Status.FAILED
-    return CheckResult(YARDSTICK, status, f"chi-square: p-value {p_value:.3g}", bench.alpha, YARDSTICK_DRAWS)
+    status = Status.PASSED if p_value > bench.rate else Status.FAILED
+    measured = Measured(bench.rate, YARDSTICK_DRAWS)
+    return CheckResult(YARDSTICK, status, f"chi-square: p-value {p_value:.3g}", measured=measured)

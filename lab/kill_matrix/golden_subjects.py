@@ -19,6 +19,7 @@ from lab.kill_matrix.work_clock import WorkClock
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
@@ -150,6 +151,11 @@ class Options(AuditOptions):
     budget: float = BUDGET
     shrink: bool = False
     most_shapes: int | None = FEW_SHAPES
+
+    def context(self, alpha: float) -> Context:
+        """Return the context of an audit, with that limit."""
+        found = super().context(alpha)
+        return replace(found, shapes=replace(found.shapes, most=self.most_shapes))
 
 
 def listed() -> Mapping[str, Report]:

@@ -66,14 +66,15 @@ class MatrixRow:
     @property
     def total_variation(self) -> float | None:
         """The exact total variation where there is one, else the largest lower bound."""
-        exact = self.results[EXACT].total_variation
-        bounds = [r.total_variation for r in self.results.values() if r.total_variation is not None]
+        exact = self.results[EXACT].measured.total_variation
+        found = [result.measured.total_variation for result in self.results.values()]
+        bounds = [bound for bound in found if bound is not None]
         return exact if exact is not None else max(bounds, default=None)
 
     @property
     def draws(self) -> int:
         """Requests drawn by all checks."""
-        return sum(result.draws for result in self.results.values())
+        return sum(result.measured.draws for result in self.results.values())
 
 
 @dataclass(frozen=True)

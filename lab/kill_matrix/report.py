@@ -101,10 +101,10 @@ def _row(row: MatrixRow) -> dict[str, Any]:
             {
                 "name": column,
                 "status": result.status.value,
-                "alpha": result.alpha,
-                "draws": result.draws,
+                "alpha": result.measured.alpha,
+                "draws": result.measured.draws,
                 "seconds": round(row.seconds_by_check.get(column, 0.0), 3),
-                "total_variation": plain(result.total_variation),
+                "total_variation": plain(result.measured.total_variation),
                 "detail": result.detail,
             }
             for column, result in row.results.items()

@@ -14,5 +14,5 @@ def judged_after_patterns(engine: Any, seconds: float) -> str:
     case = Case("", EngineCode(engine), engine.prompts[0], "the engine")
     subject = EngineSubject("", {"": case.code})
     result = after_patterns([case], rounding_of(subject, Context()), Context(), seconds)
-    said = [line.removeprefix("the engine: ") for line in result.scope]
+    said = [line.removeprefix("the engine: ") for line in result.remarks.scope]
     return f"{result.status.value}: " + "; ".join(filter(None, [result.detail, *said]))

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import asked_again, breached
-from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.results import DECLARED, Cause, CheckResult, Status, TooSlowError, inconclusive
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 
@@ -38,7 +39,7 @@ class Check:
 
         What is wrong with the distribution of one call shows in all checks of the distribution.
         """
-        return self.name if self.name in facts.at_most or not self.against_law else "joint"
+        return self.name if self.name in facts.failures.at_most or not self.against_law else "joint"
 
 
 Run: TypeAlias = Callable[[Any, Context], CheckResult]
@@ -110,7 +111,9 @@ CHECKS: Final = MappingProxyType(
 OF_RATIONALS: Final = "; --exact gives it arrays of rationals, which some functions of numpy do not take"
 
 
-def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_out: str = "") -> CheckResult:
+def run_check(
+    check: Check, suite: Suite, subject: Subject, context: Context, left_out: str = ""
+) -> CheckResult:
     """Return the result of a check and how long it took, unless it is ``left_out`` for a reason.
 
     A broken contract, an exception, or a short budget is a result; so is that a suite lacks the check.
@@ -121,27 +124,28 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
         return CheckResult(check.name, Status.SKIPPED, left_out)
     started = time.perf_counter()
     is_again = context.again is not None and context.again.check == check.name
-    run, rate = asked_again if is_again else suite[check], context.alpha * float(check.share)
+    run, rate = asked_again if is_again else suite[check], context.rate * float(check.share)
     admitted = subject.facts.size_of(check.record_in(subject.facts)) if check.against_law else None
     try:
         result = run(subject, replace(context, rate=rate, admitted=admitted))
     except ContractError as error:
-        result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
+        result = breached(error, subject, context, rate, alpha=rate)
     except SubjectRaisedError as error:
         is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
         result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
     except TooSlowError as error:
         result = CheckResult("", Status.NOT_RUN, str(error))
-    is_broken = result.breaks_contract and check.against_law
+    # Without its output, a check that does not compare distributions says nothing of the distribution.
+    is_of_law = check.against_law or result.cause is not Cause.BROKEN_CONTRACT
     seconds = time.perf_counter() - started
-    return replace(result, name=check.name, breaks_contract=is_broken, seconds=seconds)
+    return replace(result, name=check.name, cause=result.cause if is_of_law else None, seconds=seconds)
 
 
-def _skip(reason: Callable[[Any, Context], str], run: Run) -> Run:
+def _skip(reason: Callable[[Subject, Context], str], run: Run) -> Run:
     """Run a check unless there is a reason to skip it."""
 
     @wraps(run)
-    def asked(subject: Any, context: Context) -> CheckResult:
+    def asked(subject: Subject, context: Context) -> CheckResult:
         if why := reason(subject, context):
             return CheckResult("", Status.SKIPPED, why)
         return run(subject, context)

@@ -90,7 +90,9 @@ def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: f
     return -math.log(rate) / max(min(gains), 1e-300)
 
 
-def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], until: float = math.inf) -> int:
+def require_repeated(
+    find: Callable[[], object], is_same: Callable[[object], bool], until: float = math.inf
+) -> int:
     """Trace again what samples are too few to decide; return how often.
 
     Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError`
@@ -114,7 +116,7 @@ def entropy_seen() -> Iterator[list[int]]:
     drawn: list[int] = []
 
     def counting(function: Callable[..., bytes]) -> Callable[..., bytes]:
-        def counted(size: int, *arguments: Any) -> bytes:
+        def counted(size: int, *arguments: object) -> bytes:
             drawn.append(size)
             return function(size, *arguments)
 
@@ -126,7 +128,7 @@ def entropy_seen() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _all_patched(places: list[tuple[Any, str]], wrap: Callable[[Any], Any]) -> Iterator[None]:
+def _all_patched(places: list[tuple[object, str]], wrap: Callable[[Any], object]) -> Iterator[None]:
     if not places:
         yield
         return

@@ -1,22 +1,28 @@
-"""What a check is told besides its subject: error rate, budget, sizes, and the results of earlier checks."""
+"""What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit import effort, streams
+from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
+    Cause,
     CheckResult,
     Findings,
     How,
     NoEvidenceError,
     Status,
     breach,
+    findings_of,
     inconclusive,
 )
+from spec_oracle.audit.saved_inputs import FailingInputs
+from spec_oracle.audit.shapes.axes import AxisValue
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.toy import Instance
@@ -30,77 +36,107 @@ COUNTED: Final = ("float64", "float32")
 
 
 @dataclass(frozen=True)
-class Context:
-    """What the checks of one subject share.
+class Inputs:
+    """What code is run on: toy instances of a size, or those that the user gives; prompts of engines.
 
-    ``alpha`` is the false-alarm rate of all of them together, ``rate`` that of the check that runs;
-    ``budget`` in seconds for each that samples; ``vocab_size`` and ``draft_length`` of the toys on which laws
-    are found, unless the user's ``instances`` replace them; ``tokens`` of the longest completions of engines,
-    None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
-    arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts; ``only`` the
-    values of axes of `shapes` that code is declared to take.
-    ``shrink`` asks for the smallest inputs that show a failure; ``again`` are such inputs, to be run alone.
-    ``admitted`` is the total variation that is on record for the check that runs, None for nothing.
-    ``results`` are those of earlier checks, by name. ``part`` is the subject's part of the run;
-    ``most_shapes`` limits `shapes`, besides time.
+    ``tokens`` are those of the longest completions, None for as many as are cheap; ``prompts`` replace an
+    engine's own.
     """
 
-    alpha: float = DEFAULT_ALPHA
-    seed: int = 0
-    budget: float = float("inf")
     vocab_size: int = 3
     draft_length: int = 3
     instances: Mapping[str, Instance] | None = None
     tokens: int | None = None
     prompts: tuple[tuple[int, ...], ...] = ()
-    exact: bool = False
-    array: str = "numpy"
+
+
+@dataclass(frozen=True)
+class ShapeLimits:
+    """Which shapes are tried, and which count.
+
+    ``dtypes`` are the types of rows in which a difference counts, ``only`` the values of axes that code is
+    declared to take. ``part`` is the subject's part of the run; ``most`` limits their number, besides time.
+    """
+
     dtypes: tuple[str, ...] = COUNTED
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     part: float = 1.0
-    most_shapes: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a check needs to know: seed, time budget, error rate, inputs, and the results of earlier checks.
+
+    ``budget`` in seconds for each check that samples; ``rate`` is the false-alarm rate of the check that
+    runs, before one does that of all of them together; ``admitted`` the total variation that is on record for
+    it, None for nothing. ``results`` are those of earlier checks, by name. ``exact`` and ``array`` are the
+    arithmetic of what is enumerated. ``shrink`` asks for the smallest inputs that show a failure; ``again``
+    are such inputs, to be run alone.
+    """
+
+    seed: int = 0
+    budget: float = float("inf")
     rate: float = DEFAULT_ALPHA
     admitted: float | None = None
     results: Mapping[str, CheckResult] = field(default_factory=dict)
+    inputs: Inputs = Inputs()
+    shapes: ShapeLimits = ShapeLimits()
+    exact: bool = False
+    array: str = "numpy"
     shrink: bool = True
-    again: Any = None
+    again: FailingInputs | None = None
 
     @property
     def shape_seconds(self) -> float:
         """How long the check `shapes` may take: the more subjects a run has, the shorter."""
-        share = SHAPES_SHARE if self.part == 1 else SHAPES_SHARE_OF_MANY
-        return share * self.budget * max(self.part, SHAPES_LEAST_PART)
+        share = SHAPES_SHARE if self.shapes.part == 1 else SHAPES_SHARE_OF_MANY
+        return share * self.budget * max(self.shapes.part, SHAPES_LEAST_PART)
 
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
-        joint = self.results.get("joint")
-        return (joint and joint.findings) or Findings()
+        return findings_of(self.results.get("joint"))
 
-    def is_lossy(self, subject: Any) -> bool:
+    def is_lossy(self, subject: Subject) -> bool:
         """Whether `joint` has failed, or the subject declares that it would."""
         joint = self.results.get("joint")
         return joint is not None and (joint.status is Status.FAILED or self.is_declared(subject))
 
-    def is_declared(self, subject: Any) -> bool:
+    def is_declared(self, subject: Subject) -> bool:
         """Whether `joint` has run, and the subject declares itself lossy."""
         return "joint" in self.results and bool(subject.facts.declared_lossy)
 
-    def is_wrong(self, subject: Any) -> bool:
+    def is_wrong(self, subject: Subject) -> bool:
         """Whether `joint` has failed, and by more than is on record."""
         joint = self.results.get("joint")
         if joint is None or joint.status is not Status.FAILED:
             return False
-        size = 1.0 if joint.total_variation is None else joint.total_variation
+        size = 1.0 if joint.measured.total_variation is None else joint.measured.total_variation
         return not subject.facts.admits("joint", size)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
-        """Return the random stream of a name; see `spec_oracle.audit.streams`."""
-        return streams.stream(self.seed, name, *numbers)
+        """Return the random stream of a name; see `stream`."""
+        return stream(self.seed, name, *numbers)
 
     def after_claims(self, rate: float | None = None) -> "Context":
         """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
         return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
+
+
+def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
+    """Return the random stream of a name, and of further numbers where a place has many.
+
+    Each draws independently of all others, and of the generator that a subject gets: the key is a hash of all
+    arguments, so that no two places share a stream by chance of their numbers.
+
+    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/joint").random()
+    True
+    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/batch").random()
+    False
+    """
+    key = repr((int(seed), name, *map(int, numbers))).encode()
+    return np.random.default_rng(int.from_bytes(blake2b(key, digest_size=16).digest()))
 
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
@@ -126,9 +162,10 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
         if results[-1].status is Status.FAILED:
             break
     order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
-    results.sort(key=lambda result: not result.is_undecided)
+    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
     chosen = next((r for status in order for r in results if r.status is status), results[-1])
-    return replace(chosen, draws=sum(result.draws for result in results))
+    draws = sum(result.measured.draws for result in results)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
 def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
@@ -137,7 +174,8 @@ def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     for way in ways:
         try:
             found = run_guarded(way)
-            return replace(found, notes=(*notes, *found.notes))
+            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
+            return replace(found, remarks=remarks)
         except NoEvidenceError as error:
             notes.append(str(error))
     return inconclusive("; ".join(notes))

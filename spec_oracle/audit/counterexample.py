@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
-from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, Law, WrongCompletion
+from spec_oracle.audit.reports import Counterexample
+from spec_oracle.audit.results import CheckResult, Findings, Law, Number, TextCounterexample, WrongCompletion
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -34,7 +33,7 @@ def counterexample(
     Where the exact law can be had on any instance, Hypothesis looks for a small one; else, and where it finds
     none, it is the worst instance of the audit. Texts of engines grow only as long as none is wrong.
     """
-    shown = next((check.shown for check in checks if check.shown is not None), None)
+    shown = next((check.shown.completion for check in checks if check.shown.completion), None)
     if isinstance(shown, TextCounterexample):
         return shown
     if shown is not None:
@@ -42,12 +41,13 @@ def counterexample(
     if found.worst is None:
         return None
     instance, law = found.instances[found.worst], found.laws[found.worst]
-    if found.law_of is not None:
+    if found.elsewhere is not None:
+        law_of = found.elsewhere.law_of
         if options.shrink and options.instances is None:
             explained = max(DEFECT, 10 * (found.smallest_detectable_tv or 0.0))
-            is_wrong = found.is_wrong or (lambda law: float(law.total_variation) > explained)
-            instance = _smallest(found.law_of, is_wrong, max_paths=max_paths) or instance
-        law = _in_rationals(found.law_of, instance)
+            is_wrong = found.elsewhere.is_wrong or (lambda law: float(law.total_variation) > explained)
+            instance = _smallest(law_of, is_wrong, max_paths=max_paths) or instance
+        law = _in_rationals(law_of, instance)
     return _described(subject, instance, law, options)
 
 
@@ -117,19 +117,20 @@ def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckR
 
     `joint` without such inputs has a counterexample of its own.
     """
-    again: Again | None = check.again
+    again = check.shown.inputs
     if again is None and (check.known or check.name == "joint"):
         return check
-    again = replace(again or Again("", "", {}, check.alpha, check.detail), check=check.name)
+    again = replace(again or FailingInputs("", "", {}, check.measured.alpha, check.detail), check=check.name)
     file, not_saved = again.file, ""
     if file is None and again.part:
         file, not_saved = _saved(again, f"{subject}-{check.name}", options)
     what = ["--check", check.name] if file is None else ["--instance", file]
     reproduce = _command(subject, *what, *options.to_reproduce())
-    return replace(check, again=replace(again, file=file, not_saved=not_saved, reproduce=reproduce))
+    again = replace(again, file=file, not_saved=not_saved, reproduce=reproduce)
+    return replace(check, shown=replace(check.shown, inputs=again))
 
 
-def _saved(found: Instance | Again, name: str, options: AuditOptions) -> tuple[str | None, str]:
+def _saved(found: Instance | FailingInputs, name: str, options: AuditOptions) -> tuple[str | None, str]:
     """Save a counterexample, if that is asked for; return the file, and why there is none."""
     folder = options.counterexamples
     if folder is None:
@@ -159,7 +160,7 @@ def _of_completion(subject: str, found: WrongCompletion, options: AuditOptions) 
     )
 
 
-def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:
+def as_fraction(value: Number, largest_denominator: int = 10**5) -> Number:
     """Return the short fraction that a float is the rounding of, if there is one; else the value."""
     if isinstance(value, Fraction):
         return value

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit.registry import Known
+from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import EmissionLaw
 
@@ -95,38 +96,50 @@ def largest_divergence(law: EmissionLaw) -> float:
 
 
 @dataclass(frozen=True)
+class OnRecord:
+    """Checks whose failure is known: with the reason or the page that describes it.
+
+    ``by_user`` are those of them that the user's configuration names; ``at_most`` is the largest total
+    variation on record, for checks of the distribution.
+    """
+
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    by_user: frozenset[str] = frozenset()
+
+
+NOTHING_ON_RECORD: Final = OnRecord()
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a subject declares, or what is known of it beforehand.
 
     ``rule_at(draft_length)`` names the built-in rule whose accepted-length law it declares;
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``bound`` is how
     far from the target's distribution they are at most, as they declare; ``tolerance`` is the total variation
-    that its arithmetic explains; ``known`` names checks whose failure is on record, with the reason or the
-    page that tells of it; ``expected`` those of them that the user's configuration names; ``at_most`` the
-    largest total variation on record, for checks of the distribution; ``only`` are all
-    values of axes of shapes that the code takes; ``proviso`` completes the verdict lossless.
+    that its arithmetic explains; ``failures`` are those on record; ``only`` are all values of axes of shapes
+    that the code takes; ``proviso`` completes the verdict lossless.
     """
 
     rule_at: Callable[[int], str] | None = None
     declared_lossy: str = ""
     bound: Bound | None = None
     tolerance: float = FLOAT32_ROUNDING
-    known: Mapping[str, str] = field(default_factory=dict)
+    failures: OnRecord = NOTHING_ON_RECORD
     version: str | None = None
     notes: tuple[str, ...] = ()
-    expected: frozenset[str] = frozenset()
-    at_most: Mapping[str, float] = field(default_factory=dict)
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     proviso: str = ""
 
     def record(self, check: str) -> str:
         """Return why a check is known to fail, "" where nothing is on record."""
         is_declared = check == "joint" and not self.bound
-        return self.known.get(check, "") or (self.declared_lossy if is_declared else "")
+        return self.failures.reasons.get(check, "") or (self.declared_lossy if is_declared else "")
 
     def size_of(self, check: str) -> float | None:
         """Return the largest total variation that is on record for a check, None for nothing."""
-        return self.at_most.get(check) if self.record(check) else None
+        return self.failures.at_most.get(check) if self.record(check) else None
 
     def admits(self, check: str, size: float) -> bool:
         """Whether so large a total variation is on record."""
@@ -153,8 +166,7 @@ def facts_of(known: Known) -> Facts:
         rule_at=known.rule_at if known.rule else None,
         declared_lossy=known.declared_lossy,
         tolerance=ROUNDING if known.is_float64 else FLOAT32_ROUNDING,
-        known=known.expected,
-        at_most=known.at_most,
+        failures=OnRecord(known.expected, known.at_most),
         version=known.version,
         notes=tuple(filter(None, (known.declared_lossy, known.notes))),
         only=known.only,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Law
 from spec_oracle.audit.sampling import confirm
-from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
@@ -27,7 +27,7 @@ from verifiers.sampling import invert_cdf
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
 
-Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Paths, Any]]
+Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Paths, object]]
 """Samples the drafts of so many requests, and returns them with the random numbers that belong to them."""
 
 
@@ -76,10 +76,10 @@ class Sampler:
         self.generator = code.generator(seed)
         self._drafted = drafted or self._drafts_alone
 
-    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Paths, Any]:
+    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Paths, object]:
         return sampled_drafts(toy, count, rng), self.generator
 
-    def requests(self, instance: Instance, count: int) -> tuple[Paths, Any]:
+    def requests(self, instance: Instance, count: int) -> tuple[Paths, object]:
         """Return the arguments of a call on so many requests."""
         return self._drafted(instance, count, self.rng)
 

@@ -3,13 +3,26 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 import verifiers
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.results import CheckResult, Findings, How, Status, failed, passed
+from spec_oracle.audit.results import (
+    CheckResult,
+    Elsewhere,
+    Findings,
+    How,
+    LawResult,
+    Measured,
+    Number,
+    Remarks,
+    Status,
+    failed,
+    passed,
+)
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
@@ -33,7 +46,7 @@ def judge_laws(
     where: str = "",
     drafting: Siblings | None = None,
     after: Callable[[Instance], LawsAfter] | None = None,
-) -> CheckResult:
+) -> LawResult:
     """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
@@ -50,24 +63,21 @@ def judge_laws(
     compared = bound.compared(figures[worst], worst) if bound and worst else ""
     findings = Findings(
         laws,
+        instances,
+        worst if is_wrong else None,
         total_variation=gap,
         smallest_detectable_tv=facts.tolerance,
-        instances=instances,
-        worst=worst if is_wrong else None,
+        elsewhere=Elsewhere(law_of, (lambda law: bound.figure(law) > most) if bound else None),
         length=declared_length(laws, facts, facts.tolerance, drafting),
-        law_of=law_of,
-        is_wrong=(lambda law: bound.figure(law) > most) if bound else None,
     )
-    result = CheckResult(
+    is_off = f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
+    result = LawResult(
         "",
         Status.FAILED,
-        failure
-        or (
-            f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
-        ),
-        total_variation=None if failure else gap,
-        how=How.PROVEN,
-        scope=(scope_of("exact output distribution", instances.values()),),
+        failure or is_off,
+        How.PROVEN,
+        Measured(total_variation=None if failure else gap),
+        Remarks((scope_of("exact output distribution", instances.values()),)),
         findings=findings,
     )
     if failure or findings.worst is not None:
@@ -119,7 +129,7 @@ def accepts_paths(rule: str, drafting: Siblings | None) -> bool:
     return drafting is None or drafting in accepted or is_independent
 
 
-def never_happened(lengths: Iterable[Any]) -> str:
+def never_happened(lengths: Iterable[Sequence[Number] | Numbers]) -> str:
     """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
     listed = list(lengths)
     if not any(some[-1] > 0 for some in listed):

@@ -14,7 +14,8 @@ from typing import Final
 from spec_oracle.audit.checks import Check, Suite, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.own_randomness import own_randomness
-from spec_oracle.audit.results import CheckResult, How, Status, breach
+from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, Status, breach
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import NoLawError
@@ -50,8 +51,12 @@ class FirstCall:
     def result(self, check: Check, left_out: str = "") -> CheckResult:
         """Run a check, unless it is ``left_out`` for a reason; return its result, or the broken contract."""
         name, left_out = check.name, self.leaves_out or left_out
-        if not left_out and check in self.suite and self._draws_by_itself():
-            return replace(breach(ContractError(self.fault)), name=name)
+        is_first = not left_out and check in self.suite and not self._was_repeated
+        if is_first and isinstance(self.subject, RuleSubject):
+            self._was_repeated, self.fault = True, own_randomness(self.subject, self.context)
+            if self.fault:
+                self.leaves_out = BROKEN
+                return replace(breach(ContractError(self.fault)), name=name)
         try:
             found = run_check(check, self.suite, self.subject, self.context, left_out)
         except Exception:
@@ -61,20 +66,16 @@ class FirstCall:
             return replace(breach(ContractError(self.fault)), name=name)
         # Code of which every outcome was run, and added up to another distribution, does run.
         is_traced = found.how in (How.PROVEN, How.REPRESENTED)
-        is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
+        is_law_found = is_traced and isinstance(found, LawResult) and bool(found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and "(at " not in found.detail and (place := self.subject.place):
+        if (
+            found.cause is Cause.BROKEN_CONTRACT
+            and "(at " not in found.detail
+            and (place := self.subject.place)
+        ):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
-
-    def _draws_by_itself(self) -> bool:
-        if self._was_repeated:
-            return False
-        self._was_repeated = True
-        self.fault = own_randomness(self.subject, self.context)
-        self.leaves_out = BROKEN if self.fault else ""
-        return bool(self.fault)
 
     def _is_at_fault(self) -> bool:
         if not self._was_made:

@@ -23,9 +23,9 @@ _PANEL = (
 
 def instances_for(context: Context, num_paths: int) -> Mapping[str, Instance]:
     """Return the instances on which the law of one call is found: the user's, or the audit's own."""
-    if context.instances is not None:
-        return context.instances
-    return panel(context.vocab_size, context.draft_length, num_paths, context.seed)
+    if context.inputs.instances is not None:
+        return context.inputs.instances
+    return panel(context.inputs.vocab_size, context.inputs.draft_length, num_paths, context.seed)
 
 
 @cache

@@ -22,7 +22,7 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pebble import ProcessExpired
 from pebble.concurrent import process
@@ -35,9 +35,10 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
+from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
-from spec_oracle.audit.verdict import report_on
+from spec_oracle.audit.verdict import report_on, without_findings
 from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
@@ -179,13 +180,13 @@ class _Steps:
         return f"{self._name}: {check}, {took:.0f} s{budget}"
 
 
-def _names(journal: Iterable[Any]) -> list[str]:
+def _names(journal: "Iterable[Entry]") -> list[str]:
     """Return the names of the checks of the kind that a journal names; of all, where it names none."""
     kind = next((entry.kind for entry in journal if isinstance(entry, _LostSubject)), "")
     return [check.name for check in SUITES.get(kind, CHECKS.values())]
 
 
-def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
+def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> object:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
     if "forkserver" not in get_all_start_methods():
@@ -222,7 +223,7 @@ def _audited(
     confine(folder / "output", memory)
     with (folder / "journal").open("wb") as journal:
 
-        def enter(entry: Any) -> None:
+        def enter(entry: "Entry") -> None:
             pickle.dump(entry, journal)
             journal.flush()
 
@@ -236,9 +237,7 @@ def _audited(
             notes = (*subject.facts.notes, NOT_TRACED)
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
         enter(_known(subject))
-        report = audit_subject(
-            subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
-        )
+        report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
@@ -271,7 +270,11 @@ class _LostSubject:
         """Call nothing: the code is gone."""
 
 
-def _known(subject: Any) -> _LostSubject:
+Entry: TypeAlias = CheckResult | _LostSubject
+"""What a journal holds."""
+
+
+def _known(subject: Subject) -> _LostSubject:
     facts = replace(subject.facts, rule_at=None)
     return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, subject.place)
 
@@ -297,7 +300,7 @@ def _report(  # noqa: PLR0917
         ours = "" if isinstance(error, InvalidInputError) else f"internal error: {type(error).__name__}: "
         reason = f"{ours}{error}"
         return replace(_remains(name, folder, reason, options, alpha), error=reason)
-    return replace(report, output=_printed(folder))
+    return _with_output(report, folder)
 
 
 def _ending(code: int | None) -> str:
@@ -315,12 +318,12 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
         else:
             known = entry
     if known.kind == "unknown":
-        return replace(_unloaded(name, reason, options, alpha), output=_printed(folder))
+        return _with_output(_unloaded(name, reason, options, alpha), folder)
     done = {check.name for check in checks}
     missing = [check for check in _names([known]) if check not in done]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
-    return replace(report_on(known, options, alpha, tuple(checks)), output=_printed(folder))
+    return _with_output(report_on(known, options, alpha, tuple(checks)), folder)
 
 
 def _unloaded(
@@ -330,14 +333,18 @@ def _unloaded(
     return replace(report_on(_LostSubject(name), options, alpha, tuple(checks)), error=error)
 
 
-def _journal(folder: Path) -> list[Any]:
-    entries: list[Any] = []
+def _journal(folder: Path) -> "list[Entry]":
+    entries: list[Entry] = []
     try:
         with (folder / "journal").open("rb") as journal:
             while True:
                 entries.append(pickle.load(journal))  # noqa: S301  # our own, in a folder of our own
     except (OSError, EOFError, pickle.UnpicklingError):
         return entries
+
+
+def _with_output(report: SubjectReport, folder: Path) -> SubjectReport:
+    return replace(report, code=replace(report.code, output=_printed(folder)))
 
 
 def _printed(folder: Path) -> str:

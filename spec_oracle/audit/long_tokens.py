@@ -1,10 +1,11 @@
 """What the tokens of long completions come to, of engines and of servers, once each was judged by its row."""
 
 import math
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.statistics.long_completions import APART, TokenEvidence, by
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
 
@@ -53,12 +54,12 @@ def result_of_tokens(
     """
     evidence, worst = read.evidence, read.evidence.worst
     what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
-    known: dict[str, Any] = {"alpha": rate, "draws": evidence.tokens, "how": How.SAMPLED}
+    say = partial(check_result, alpha=rate, draws=evidence.tokens, how=How.SAMPLED)
     if read.ruled_out:
-        return failed(f"{what}: {read.ruled_out}", **known)
+        return say(Status.FAILED, f"{what}: {read.ruled_out}")
     if not evidence.tokens:
         why = "no next-token distribution is known; use --top-k, or temperature 1"
-        return inconclusive(f"{what}: {why}", **known)
+        return say(Status.INCONCLUSIVE, f"{what}: {why}")
     scope = tuple(
         f"tokens {test.name}: log e-value {test.log_e_value:.3g} nats after {test.tokens:,} tokens"
         for test in sorted(evidence.tests, key=lambda test: -test.log_e_value)[:_SHOWN]
@@ -68,17 +69,17 @@ def result_of_tokens(
         least = evidence.least_tv(effort.SERVER_BOUND_RATE)
         size = f", by at least {least:.2g} a token in total variation" if least else ""
         detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
-        return failed(detail, scope=scope, total_variation=least, **known)
+        return say(Status.FAILED, detail, scope=scope, total_variation=least)
     detects = evidence.detects(rate)
     seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
     detail = f"{what} are as expected (a total variation a token of {seen or 'no size'} would show)"
     if ended:
-        return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
+        return say(Status.INCONCLUSIVE, f"{detail}; ended early: {ended}", scope=scope)
     # An n-gram drafter proposes something now and then only: what its order detects is stated.
     coarse = {APART: max(coarsest, pairs), by(N_GRAM): math.inf}
     coarse |= dict.fromkeys((bet.name for bet in evidence.bets), math.inf)
     if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
-        return passed(detail, scope=scope, **known)
+        return say(Status.PASSED, detail, scope=scope)
     doubt = worst.doubt / max(worst.tokens, 1)
     advice = uncertainty if 2 * doubt > coarsest / 2 else advice
-    return inconclusive(f"{detail}, not {coarsest:.2g}; {advice}", scope=scope, **known)
+    return say(Status.INCONCLUSIVE, f"{detail}, not {coarsest:.2g}; {advice}", scope=scope)

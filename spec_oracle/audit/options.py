@@ -1,14 +1,14 @@
 """How to audit, validated once."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import COUNTED, Context
-from spec_oracle.audit.failing_inputs import Again
+from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.contracts.sampler import LIBRARIES
@@ -105,7 +105,7 @@ class AuditOptions:
     at_most: Mapping[str, float] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
-    again: Again | None = None
+    again: FailingInputs | None = None
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
@@ -143,11 +143,21 @@ class AuditOptions:
 
     def context(self, alpha: float) -> Context:
         """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
-        names = {one.name for one in fields(Context)} & {one.name for one in fields(self)}
-        same = {name: getattr(self, name) for name in names - {"alpha", "dtypes"}}
         only = {axis: tuple(given) for axis, name in NAMES.items() if (given := getattr(self, name))}
         return Context(
-            alpha, dtypes=tuple(self.dtypes) or COUNTED, part=alpha / self.alpha, only=only, **same
+            self.seed,
+            self.budget,
+            alpha,
+            inputs=Inputs(self.vocab_size, self.draft_length, self.instances, self.tokens, self.prompts),
+            shapes=ShapeLimits(
+                tuple(self.dtypes) or COUNTED,
+                only,
+                alpha / self.alpha,
+            ),
+            exact=self.exact,
+            array=self.array,
+            shrink=self.shrink,
+            again=self.again,
         )
 
     def to_reproduce(self) -> list[str]:
@@ -161,7 +171,9 @@ class AuditOptions:
         return words
 
 
-def _require_within(limits: Mapping[str, tuple[int, float]], given: Mapping[str, Collection[Any]]) -> None:
+def _require_within(
+    limits: Mapping[str, tuple[int, float]], given: Mapping[str, Collection[float | None]]
+) -> None:
     """Raise `InvalidInputError` for what is no whole number within the limits of its option; None is."""
     for name, (least, most) in limits.items():
         for value in given[name]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -43,13 +43,11 @@ _DO: Final = (
 )
 
 
-def own_randomness(subject: Any, context: Context) -> str:
+def own_randomness(subject: RuleSubject, context: Context) -> str:
     """Return what shows that a rule has random numbers besides its decisions, and what to do; "" for nothing.
 
     "" also where it raises or returns no verdict: checks say so.
     """
-    if not isinstance(subject, RuleSubject):
-        return ""
     prepared_in = partial(_prepared, subject)
     emitted = list[Integers]()
     try:

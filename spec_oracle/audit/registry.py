@@ -23,6 +23,7 @@ from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
 
 GROUP = "spec_oracle.subjects"
@@ -63,7 +64,7 @@ class Known:
     name: str
     loader: str
     package: str
-    options: Mapping[str, Any] | None = None
+    options: Mapping[str, object] | None = None
     requires: tuple[str, ...] = ()
     install: str = ""
     wheel: Pinned | None = None
@@ -77,7 +78,7 @@ class Known:
     array: str = "torch"
     is_traceable: bool = True
     is_float64: bool = False
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     broken: str = ""
 
     def rule_at(self, draft_length: int) -> str:

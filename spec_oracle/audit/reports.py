@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
-from spec_oracle.audit.results import CheckResult, Cover, Status
+from spec_oracle.audit.results import NO_REMARKS, CheckResult, Number, Remarks, Status, TextCounterexample
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
@@ -44,32 +43,13 @@ class Counterexample:
 
     instance: Instance | None
     gap: Gap
-    total_variation: Any
-    actual: tuple[Any, ...]
+    total_variation: Number
+    actual: tuple[Number, ...]
     file: str | None
     reproduce: str
     prompt: tuple[int, ...] = ()
     tokens: int | None = None
     not_saved: str = ""
-
-
-@dataclass(frozen=True)
-class TextCounterexample:
-    """A text that a server sends too often or too rarely, and how to ask for it.
-
-    ``tokens`` after ``prompt`` are the text, or, with ``is_prefix``, what it begins with; None stands for any
-    other token. ``seen`` of ``draws`` texts, with a confidence interval, where ``expected`` is right.
-    """
-
-    prompt: Any
-    tokens: tuple[Any, ...]
-    is_prefix: bool
-    expected: float
-    seen: float
-    lower: float
-    upper: float
-    draws: int
-    reproduce: str
 
 
 @dataclass(frozen=True)
@@ -90,19 +70,29 @@ class InstanceFigures:
 
 
 @dataclass(frozen=True)
+class AuditedCode:
+    """The code behind a report: its version, where it is, which lines ran, and what it printed.
+
+    ``place`` is "file:line" where anything is open, else ""; ``lines`` are those of the user's code that are
+    known to have run, by file; ``output`` is shortened.
+    """
+
+    version: str | None = None
+    place: str = ""
+    lines: Mapping[str, frozenset[int]] = field(default_factory=dict, repr=False)
+    output: str = ""
+
+
+@dataclass(frozen=True)
 class SubjectReport:
     """All that was found about one subject.
 
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
-    per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
-    that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
-    `shapes`: axis, value, what is known there. ``lines`` are those of the user's code that are known to have
-    run, by file. ``output`` is what the code under
-    test printed, shortened; ``proviso`` completes the verdict; ``place`` is "file:line" of its code where
-    anything is open; ``error`` says why it could not be audited at
-    all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved inputs were
-    run, "" as a rule.
+    per call) their means. ``remarks`` say in lines what the verdict covers; ``rule`` is the built-in verifier
+    that the subject declares to be, or was identified as, by equal laws. ``error`` says why it could not be
+    audited at all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved
+    inputs were run, "" as a rule.
     """
 
     subject: str
@@ -111,20 +101,14 @@ class SubjectReport:
     evidence: Evidence
     checks: tuple[CheckResult, ...]
     alpha: float
-    scope: tuple[str, ...] = ()
+    remarks: Remarks = NO_REMARKS
     total_variation: float | None = None
     smallest_detectable_tv: float | None = None
     figures: tuple[InstanceFigures, ...] = ()
     counterexample: Counterexample | TextCounterexample | None = None
-    version: str | None = None
     rule: str | None = None
     rule_identified: bool = False
-    proviso: str = ""
-    place: str = ""
-    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    lines: Mapping[str, frozenset[int]] = field(default_factory=dict, repr=False)
-    output: str = ""
+    code: AuditedCode = AuditedCode()
     error: str = ""
     again: str = ""
 

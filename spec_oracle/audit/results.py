@@ -1,22 +1,29 @@
-"""What a check comes to, and what `joint` found besides: results are read by later checks, never replaced."""
+"""The result of a check, and what `joint` found of the distribution besides: later checks may read both."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
+from spec_oracle.contracts.completion import Prompt, Token
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
+Number: TypeAlias = float | Fraction
+
 Pair: TypeAlias = Callable[[Paths, np.random.Generator], tuple[Emissions, Emissions]]
 """Verifies drafts by the code and by a reference rule, under the same randomness."""
+
+Result = TypeVar("Result", bound="CheckResult")
 
 
 class Status(StrEnum):
@@ -76,14 +83,14 @@ class Law(Protocol):
     @property
     def instance(self) -> Instance: ...  # noqa: D102
     @property
-    def total_variation(self) -> Any: ...  # noqa: D102
+    def total_variation(self) -> Number: ...  # noqa: D102
     @property
-    def block_efficiency(self) -> Any: ...  # noqa: D102
+    def block_efficiency(self) -> Number: ...  # noqa: D102
     @property
-    def accepted_length_pmf(self) -> Sequence[Any]: ...  # noqa: D102
+    def accepted_length_pmf(self) -> Sequence[Number]: ...  # noqa: D102
     @property
     def largest_gap(self) -> Gap: ...  # noqa: D102
-    def extended(self) -> NDArray[Any]: ...  # noqa: D102
+    def extended(self) -> Numbers: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -98,75 +105,92 @@ class WrongCompletion:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What `joint` found of the law besides its result; other checks and the report read it.
+class TextCounterexample:
+    """A completion that a server sends too often or too rarely, and how to ask for it.
 
-    ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
-    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
-    evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one; ``is_wrong`` says which laws are, where that is not
-    decided by their total variation; ``optimum_of`` the most tokens per call there, where that is not the
-    optimum over paths. ``is_reference_wrong`` if an engine reports another
-    law than that of its target-only decoding. ``rule`` is a built-in rule with the same law after every
-    draft, of code that declares none; ``pair`` verifies by code that takes its randomness as an argument, and
-    by a rule that emits the same with it. ``traced`` are the laws that were traced of an engine.
+    ``tokens`` after ``prompt`` are the completion, or, with ``is_prefix``, what it begins with; None stands
+    for any other token. ``seen`` of ``draws`` completions, with a confidence interval, where ``expected`` is
+    right.
     """
 
-    laws: Mapping[str, Law] = field(default_factory=dict)
-    total_variation: float | None = None
-    smallest_detectable_tv: float | None = None
-    instances: Mapping[str, Instance] = field(default_factory=dict)
-    worst: str | None = None
-    length: "CheckResult | None" = None
-    law_of: Callable[..., EmissionLaw] | None = None
-    is_wrong: Callable[[EmissionLaw], bool] | None = None
-    optimum_of: Callable[[Instance], float] | None = None
-    is_reference_wrong: bool = False
-    rule: str | None = None
-    pair: Pair | None = None
-    traced: tuple[Any, ...] = ()
+    prompt: Prompt
+    tokens: tuple[Token | None, ...]
+    is_prefix: bool
+    expected: float
+    seen: float
+    lower: float
+    upper: float
+    draws: int
+    reproduce: str
 
-    @property
-    def block_efficiency(self) -> float | None:
-        """Mean over the instances, tokens per call."""
-        means = [float(law.block_efficiency) for law in self.laws.values()]
-        return sum(means) / len(means) if means else None
+
+@dataclass(frozen=True)
+class Measured:
+    """Numbers behind a result.
+
+    ``alpha`` is the false-alarm rate of the check, 0 for one that proves; ``draws`` counts sampled requests;
+    ``total_variation`` is the largest that was proven, or its lower confidence bound, None where a check
+    measures none.
+    """
+
+    alpha: float = 0.0
+    draws: int = 0
+    total_variation: float | None = None
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Lines for the reader: what a result covers, and what else should be known of the code.
+
+    ``coverage`` is that of the check `shapes`: axis, value, what is known there. ``proviso`` completes the
+    verdict.
+    """
+
+    scope: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
+    proviso: str = ""
+
+
+NO_REMARKS: Final = Remarks()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What shows a failure: a completion of an engine or a server; inputs on which the check fails again."""
+
+    completion: WrongCompletion | TextCounterexample | None = None
+    inputs: FailingInputs | None = field(default=None, compare=False)
+
+
+class Cause(StrEnum):
+    """What a failed or an open check means for the verdict, where its status alone does not say it."""
+
+    BROKEN_CONTRACT = "broken-contract"
+    """What failed is no output at all, so that it has no distribution."""
+    UNDECIDED = "undecided"
+    """It saw a deviation from the target's distribution, and could neither confirm nor refute it: the verdict
+    is not lossless then."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one subject; ``detail`` is one line for people, the reason where it was not tried.
+    """The result of a check; ``detail`` is one line for people, the reason where it was not tried.
 
-    ``how`` it knows, None where it knows nothing. ``alpha`` is the check's false-alarm rate, 0 for one that
-    proves; ``draws`` counts sampled requests; ``total_variation`` is the largest that was proven, or its
-    lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
-    on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
-    value is that of `shapes`; ``proviso`` completes the verdict. ``breaks_contract`` if
-    what failed is no output at all, so that it has no distribution. ``is_undecided`` if it saw a deviation
-    from the target's distribution, and could neither confirm nor refute it: the verdict is not lossless then.
-    ``shown`` is a completion that shows the defect of an engine or a server; ``again``, of type
-    `spec_oracle.audit.failing_inputs.Again`, are inputs on which a check fails, and how to run it on them.
-    ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
+    ``how`` it knows, None where it knows nothing. ``known`` is the reason or the page of a failure on record,
+    empty for others. ``seconds`` is what the check took.
     """
 
     name: str
     status: Status
     detail: str
-    alpha: float = 0.0
-    draws: int = 0
-    total_variation: float | None = None
-    known: str = ""
     how: How | None = None
-    scope: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    proviso: str = ""
-    breaks_contract: bool = False
-    is_undecided: bool = False
-    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
-    shown: Any = None
-    again: Any = field(default=None, compare=False)
+    measured: Measured = Measured()
+    remarks: Remarks = NO_REMARKS
+    shown: Shown = Shown()
+    cause: Cause | None = None
+    known: str = ""
     seconds: float = field(default=0.0, compare=False)
-    findings: Findings | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_settled(self) -> bool:
@@ -188,6 +212,72 @@ class CheckResult:
         return How.NOT_TRIED if self.how is None or self.status in UNTRIED else self.how
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """How to find the exact law on other instances than those of `joint`.
+
+    ``law_of(instance, exact=...)`` is the law there; ``is_wrong`` says which laws are, where that is not
+    decided by their total variation; ``optimum_of`` the most tokens per call there, where that is not the
+    optimum over paths.
+    """
+
+    law_of: Callable[..., EmissionLaw]
+    is_wrong: Callable[[EmissionLaw], bool] | None = None
+    optimum_of: Callable[[Instance], float] | None = None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What `joint` found of the distribution besides its result; other checks and the report read it.
+
+    ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
+    defect, None without one; ``smallest_detectable_tv`` would have been found. ``elsewhere`` leads to other
+    instances, where that is possible. ``length`` is what the same evidence says of the accepted length, None
+    where it says nothing. ``rule`` is a built-in rule with the same law after every draft, of code that
+    declares none; ``pair`` verifies by code that takes its randomness as an argument, and by a rule that
+    emits the same with it. ``is_reference_wrong`` if an engine reports another law than that of its
+    target-only decoding.
+    """
+
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    worst: str | None = None
+    total_variation: float | None = None
+    smallest_detectable_tv: float | None = None
+    elsewhere: Elsewhere | None = None
+    length: CheckResult | None = None
+    rule: str | None = None
+    pair: Pair | None = None
+    is_reference_wrong: bool = False
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Mean over the instances, tokens per call."""
+        means = [float(law.block_efficiency) for law in self.laws.values()]
+        return sum(means) / len(means) if means else None
+
+
+@dataclass(frozen=True)
+class LawResult(CheckResult):
+    """The result of a check that a verdict rests on, with what it found of the distribution.
+
+    That is `joint`; of servers `long-texts`, where `joint` is left out. ``findings`` stay in the process of
+    the audit.
+    """
+
+    findings: Findings = field(default=Findings(), repr=False, compare=False)
+
+
+def with_findings(result: CheckResult, findings: Findings) -> LawResult:
+    """Return the result with what was found of the distribution."""
+    return LawResult(**{**vars(result), "findings": findings})
+
+
+def findings_of(result: CheckResult | None) -> Findings:
+    """Return what a check found of the distribution; nothing of most checks."""
+    return result.findings if isinstance(result, LawResult) else Findings()
+
+
 class NoEvidenceError(SpecOracleError):
     """A way of finding a law does not work for this code; the message says why, and the next way is tried."""
 
@@ -196,14 +286,45 @@ class TooSlowError(SpecOracleError):
     """The budget does not suffice for a check; the message says what it takes."""
 
 
-passed = partial(CheckResult, "", Status.PASSED)
-failed = partial(CheckResult, "", Status.FAILED)
-inconclusive = partial(CheckResult, "", Status.INCONCLUSIVE)
-not_asked = partial(CheckResult, "", Status.NOT_APPLICABLE)
-"""Results of a check, or of a part of one: each is called with the detail, and fields by name."""
+def check_result(
+    status: Status,
+    detail: str,
+    *,
+    how: How | None = None,
+    alpha: float = 0.0,
+    draws: int = 0,
+    total_variation: float | None = None,
+    scope: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    coverage: Mapping[str, Mapping[str, Cover]] | None = None,
+    proviso: str = "",
+    completion: WrongCompletion | TextCounterexample | None = None,
+    cause: Cause | None = None,
+) -> CheckResult:
+    """Return the result of a check, or of a part of one, from the fields of its records."""
+    measured = Measured(alpha, draws, total_variation)
+    remarks = Remarks(scope, notes, coverage or {}, proviso)
+    return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 
-def breach(error: ContractError, **fields: Any) -> CheckResult:
+passed = partial(check_result, Status.PASSED)
+failed = partial(check_result, Status.FAILED)
+inconclusive = partial(check_result, Status.INCONCLUSIVE)
+not_asked = partial(check_result, Status.NOT_APPLICABLE)
+
+
+def breach(error: ContractError, how: How | None = None, alpha: float = 0.0) -> CheckResult:
     """Return the result of a check, or of a part of one, in which the contract was not kept."""
     is_output = isinstance(error, ImpossibleOutputError)
-    return failed(str(error), breaks_contract=not is_output, **fields)
+    return failed(str(error), how=how, alpha=alpha, cause=None if is_output else Cause.BROKEN_CONTRACT)
+
+
+def remarked(
+    result: Result, *, scope: tuple[str, ...] | None = None, notes: tuple[str, ...] | None = None
+) -> Result:
+    """Return the result with other lines for the reader; None leaves them as they are."""
+    old = result.remarks
+    new = replace(
+        old, scope=old.scope if scope is None else scope, notes=old.notes if notes is None else notes
+    )
+    return replace(result, remarks=new)

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from spec_oracle.audit.results import CheckResult, How, Status, inconclusive
+from spec_oracle.audit.results import CheckResult, How, Status, inconclusive, passed
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
@@ -62,7 +62,7 @@ def judge_process(
         return inconclusive(f"{what}: nothing could be sampled", alpha=alpha)
     fit, bound = goodness_of_fit_by_e_process(process, alpha=alpha), lower_bound(process, alpha)
     scope = (f"{what}: {fit}",)
-    result = CheckResult("", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=scope)
+    result = passed("", how=How.SAMPLED, alpha=alpha, draws=fit.draws, total_variation=bound, scope=scope)
     if fit.passed:
         tv = fit.smallest_detectable_tv
         least = f"a total variation of {tv:.2g} would show" if tv < 1 else "too few to show a defect"

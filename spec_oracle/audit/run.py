@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec_oracle.audit.checks import CHECKS, Suite
-from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.declared import Facts, OnRecord
 from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
@@ -22,7 +22,7 @@ from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread, watched
 
 
-def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | None = None) -> AuditReport:
+def audit(*subjects: object, options: AuditOptions | None = None, suite: Suite | None = None) -> AuditReport:
     """Audit subjects given by name, as verifiers, samplers or engines, or as `Subject`, in this process.
 
     Returns one report for all; raises `InvalidInputError` for a subject that does not exist. ``suite`` has
@@ -37,7 +37,7 @@ def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | No
     return AuditReport(with_notes(reports), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
-def as_subject(subject: Any, options: AuditOptions) -> Subject:
+def as_subject(subject: object, options: AuditOptions) -> Subject:
     """Return the subject of a name or an object, or a `Subject`, with its record as configured.
 
     Raises `InvalidInputError` for a name that leads nowhere, and for a third party's record without a size.
@@ -55,11 +55,14 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
     facts: Facts = found.facts
-    if on_record := {*facts.known, *(["joint"] if facts.declared_lossy and not facts.bound else [])}:
-        require_sizes(on_record, facts.at_most)
-    known = {**facts.known, **options.skip, **options.expected}
-    at_most = {**facts.at_most, **options.at_most}
-    declared = replace(facts, known=known, expected=frozenset(options.expected), at_most=at_most)
+    if on_record := {
+        *facts.failures.reasons,
+        *(["joint"] if facts.declared_lossy and not facts.bound else []),
+    }:
+        require_sizes(on_record, facts.failures.at_most)
+    reasons = {**facts.failures.reasons, **options.skip, **options.expected}
+    at_most = {**facts.failures.at_most, **options.at_most}
+    declared = replace(facts, failures=OnRecord(reasons, at_most, frozenset(options.expected)))
     ours: Subject = replace(found, facts=declared)
     return ours
 
@@ -78,7 +81,10 @@ def audit_subject(
     results: dict[str, CheckResult] = {}
     context = replace(options.context(alpha), results=MappingProxyType(results))
     checks = SUITES[subject.kind] if suite is None else suite
-    asked = {*(options.checks or ()), *subject.facts.known}  # by the user; others are left out without a word
+    asked = {
+        *(options.checks or ()),
+        *subject.facts.failures.reasons,
+    }  # by the user; others are left out without a word
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
@@ -88,5 +94,5 @@ def audit_subject(
             note(results[name])
         report = report_on(subject, options, alpha, tuple(results.values()))
         if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
-            return replace(report, lines=lines_run(subject, context))
+            return replace(report, code=replace(report.code, lines=lines_run(subject, context)))
         return report

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ class Sampled(Protocol):
     def counts(self) -> npt.NDArray[np.int64]: ...  # noqa: D102
     @property
     def seconds(self) -> float: ...  # noqa: D102
-    def draw(self, count: int) -> Any: ...  # noqa: D102
+    def draw(self, count: int) -> object: ...  # noqa: D102
 
 
 S = TypeVar("S", bound=Sampled)
@@ -117,7 +117,7 @@ def judge_samples(
 
     process = screen(listed, half, sizes())
     if process.p_value <= half:
-        found = _contradicted(process, list(samples))
+        found: SampledDecision[S] = _contradicted(process, list(samples))
         worst = samples[found.worst or ""]
         needed = draws_needed_by_g(tv, worst.law, alpha=half)
         while admitted is not None and not shows_more(worst, admitted, rate):
@@ -211,7 +211,7 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[Any]:
+def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[S]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
     reason = f"{process.draws:,} samples contradict the expected distribution"

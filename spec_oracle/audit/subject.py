@@ -1,9 +1,11 @@
-"""What every subject of an audit has, whatever its kind."""
+"""What every subject of an audit has, whatever its kind, and what is called as a sampler has besides."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from spec_oracle.audit.declared import Facts
+from spec_oracle.contracts import SamplerCode
+from verifiers import Siblings
 
 
 @runtime_checkable
@@ -38,3 +40,16 @@ class Subject(Protocol):
     def plain_call(self, seed: int) -> None:
         """Call the code on ordinary input, as its contract says; errors are those of the contract."""
         ...
+
+
+class CalledAsSampler(Protocol):
+    """What is called by the sampler contract, and judged so: a sampler, or a rule wrapped as one."""
+
+    @property
+    def facts(self) -> Facts: ...  # noqa: D102
+    @property
+    def code(self) -> SamplerCode: ...  # noqa: D102
+    @property
+    def num_paths(self) -> int: ...  # noqa: D102
+    @property
+    def drafting(self) -> Siblings: ...  # noqa: D102

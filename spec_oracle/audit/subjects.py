@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
@@ -28,7 +28,7 @@ from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule.subject import RuleSubject, of_rule
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
-from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
+from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 
@@ -136,7 +136,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
 
-def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
+def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(getattr(thing, "verify_tree", None)):
@@ -161,7 +161,7 @@ def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int
     return of_rule(name, thing, array=array, num_paths=num_paths)
 
 
-def is_engine(thing: Any) -> bool:
+def is_engine(thing: object) -> bool:
     """Whether an object keeps the engine contract, by its methods."""
     return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
 
@@ -177,7 +177,7 @@ def of_function(
     return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
 
 
-def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
+def of_engines(name: str, made: Mapping[str, object], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
     """Return the subject for whole engines by name; one alone is called ""."""
     with raising():
         rules = {str(rule) for engine in made.values() if (rule := getattr(engine, "rule", None)) is not None}
@@ -194,7 +194,7 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
     return EngineSubject(name, each, facts)
 
 
-def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
+def _by_length(name: str, engine: Any) -> Iterator[tuple[str, object]]:
     """Yield an engine, and a copy of it with each other draft length that it has, after its first prompt."""
     yield name, engine
     for length in getattr(engine, "draft_lengths", None) or ():
@@ -204,12 +204,31 @@ def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name} with drafts of {length}".strip(), other
 
 
-def _takes_nothing(thing: Any) -> bool:
+def _takes_nothing(thing: object) -> bool:
     """Whether it is a function that is called without arguments."""
     try:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
+
+
+def takes_uniforms(function: Callable[..., object]) -> bool:
+    """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
+    try:
+        return tuple(inspect.signature(function).parameters)[3:4] == ("uniforms",)
+    except (TypeError, ValueError):  # compiled code shows no parameters
+        return False
+
+
+def takes_four(function: Callable[..., object]) -> bool:
+    """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [one for one in parameters if one.kind in positional]
+    return len(taken) >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def require_module(name: str) -> None:
@@ -266,12 +285,12 @@ def _namesake(folder: Path, name: str) -> Path | None:
     return None
 
 
-def imported(name: str) -> Any:
+def imported(name: str) -> object:
     """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
     module_name, _, attribute = name.partition(":")
     _look_in_working_directory()
     with raising():
-        thing: Any = importlib.import_module(module_name)
+        thing: object = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(thing, part):
             public = [each for each in dir(thing) if not each.startswith("_")]

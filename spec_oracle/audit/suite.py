@@ -4,7 +4,7 @@ What a check asks, and its share of the error rate, is in `spec_oracle.audit.che
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit.checks import (
     BAD_INPUT,
@@ -53,6 +53,7 @@ from spec_oracle.audit.sampler.length import length as sampler_length
 from spec_oracle.audit.sampler.scale import scale as sampler_scale
 from spec_oracle.audit.sampler.shapes import shapes as sampler_shapes
 from spec_oracle.audit.sampler.streams import streams as sampler_streams
+from spec_oracle.audit.subject import Subject
 
 RULE: Final[Suite] = {
     JOINT: rule_joint,
@@ -99,6 +100,6 @@ SUITES: Final[Mapping[str, Suite]] = {
 """By the kind of subject."""
 
 
-def result_of(name: str, subject: Any, context: Context) -> CheckResult:
+def result_of(name: str, subject: Subject, context: Context) -> CheckResult:
     """Run one check of the suite of a subject's kind."""
     return run_check(CHECKS[name], SUITES[subject.kind], subject, context)

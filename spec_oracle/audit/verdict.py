@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -12,8 +12,17 @@ from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import accepts_paths
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import CheckResult, Findings, How, Status
+from spec_oracle.audit.reports import AuditedCode, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    Findings,
+    How,
+    LawResult,
+    Remarks,
+    Status,
+)
+from spec_oracle.audit.subject import Subject
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
@@ -22,9 +31,20 @@ from verifiers import Siblings
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
 
 
+def without_findings(result: CheckResult) -> CheckResult:
+    """Return the result alone: functions in findings cannot be sent to another process."""
+    if not isinstance(result, LawResult):
+        return result
+    return CheckResult(*(getattr(result, one.name) for one in fields(CheckResult)))
+
+
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures that prove the output to be distributed otherwise than the target."""
-    failures = (check for check in checks if check.status is Status.FAILED and not check.breaks_contract)
+    failures = (
+        check
+        for check in checks
+        if check.status is Status.FAILED and check.cause is not Cause.BROKEN_CONTRACT
+    )
     return [check for check in failures if CHECKS[check.name].against_law]
 
 
@@ -36,7 +56,7 @@ PROVISO = (
 
 def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures where there was no output to judge, but those on record."""
-    return [check for check in checks if check.breaks_contract and not check.known]
+    return [check for check in checks if check.cause is Cause.BROKEN_CONTRACT and not check.known]
 
 
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
@@ -58,7 +78,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     if breaches(checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
-    is_seen_wrong = any(check.is_undecided for check in checks)
+    is_seen_wrong = any(check.cause is Cause.UNDECIDED for check in checks)
     is_law_kept = bool(checks) and basis_of(checks).status is Status.PASSED and not is_seen_wrong
     if is_law_kept and facts.bound:
         return SubjectVerdict.DECLARED_LOSSY
@@ -68,14 +88,14 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
 def _is_declared(check: CheckResult, facts: Facts) -> bool:
     """Whether the user's configuration, or the code itself, declares that much of a wrong distribution."""
     name = CHECKS[check.name].record_in(facts)
-    is_declared = name in facts.expected or (name == "joint" and bool(facts.declared_lossy))
+    is_declared = name in facts.failures.by_user or (name == "joint" and bool(facts.declared_lossy))
     return is_declared and facts.admits(name, _size(check, name))
 
 
 def _size(check: CheckResult, record: str) -> float:
     """Return the total variation of a failure; one that is not known is more than another check's record."""
     unknown = 1.0 if record == check.name else math.inf
-    return unknown if check.total_variation is None else check.total_variation
+    return unknown if check.measured.total_variation is None else check.measured.total_variation
 
 
 def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
@@ -89,14 +109,18 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record; one of a larger total variation says so instead, and what to do."""
     if check.status is not Status.FAILED or not CHECKS[check.name].against_law:
         ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-        return replace(check, known=facts.known.get(check.name, "")) if check.status in ended else check
+        return (
+            replace(check, known=facts.failures.reasons.get(check.name, ""))
+            if check.status in ended
+            else check
+        )
     name = CHECKS[check.name].record_in(facts)
     most, size = facts.size_of(name), _size(check, name)
     if most is None:
         return check
     if facts.admits(name, size):
         return replace(check, known=facts.record(name))
-    found = "an unknown total variation" if check.total_variation is None else f"{size:.3g}"
+    found = "an unknown total variation" if check.measured.total_variation is None else f"{size:.3g}"
     entry = "write" if name == check.name else f"add an expected failure of {check.name} with"
     on_record = f"on record for {name} is {AT_MOST} = {most:g} ({facts.record(name)})"
     line = f"{on_record}, and {found} was found; to admit it, {entry} {AT_MOST} = {rounded_up(size)}"
@@ -120,28 +144,37 @@ def rounded_up(size: float) -> str:
 
 
 def report_on(
-    subject: Any, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
+    subject: Subject, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    checks = tuple(with_record(replace(check, findings=None), facts) for check in found_by)
+    checks = tuple(with_record(without_findings(check), facts) for check in found_by)
     joint = basis_of(found_by)
-    found = joint.findings or Findings()
+    found = joint.findings if isinstance(joint, LawResult) else Findings()
     against = against_law(checks)
-    by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
+    by_joint = not against or any(check.name == "joint" or check.measured.alpha == 0 for check in against)
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
     verdict = verdict_of(checks, facts)
     is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
-    proviso = facts.proviso if is_proviso else next((one.proviso for one in checks if one.proviso), "")
+    proviso = (
+        facts.proviso
+        if is_proviso
+        else next((one.remarks.proviso for one in checks if one.remarks.proviso), "")
+    )
     shown, figures = None, figures_of(subject, found)
     if subject.is_rerunnable:
         checks = tuple(
-            with_file(check, subject.name, options) if check.again or check.status is Status.FAILED else check
+            with_file(check, subject.name, options)
+            if check.shown.inputs or check.status is Status.FAILED
+            else check
             for check in checks
         )
-    if found.worst is not None or any(check.shown is not None for check in checks):
+    if found.worst is not None or any(check.shown.completion for check in checks):
         shown = counterexample(subject.name, found, checks, options, subject.num_paths)
-    measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
+    measured = [
+        found.total_variation,
+        *(check.measured.total_variation for check in against if check.measured.alpha == 0),
+    ]
     is_open = verdict is not SubjectVerdict.LOSSLESS or any(check.status in _OPEN for check in checks)
     return SubjectReport(
         subject.name,
@@ -150,23 +183,24 @@ def report_on(
         evidence,
         checks,
         alpha,
-        scope=tuple(line for check in checks for line in check.scope),
+        Remarks(
+            tuple(line for check in checks for line in check.remarks.scope),
+            (
+                *([PROVISO] if is_proviso else []),
+                *facts.notes,
+                *dict.fromkeys(note for check in checks for note in check.remarks.notes),
+            ),
+            next((check.remarks.coverage for check in checks if check.remarks.coverage), {}),
+            proviso,
+        ),
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
         figures=figures,
         counterexample=shown,
-        version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
-        coverage=next((check.coverage for check in checks if check.coverage), {}),
-        proviso=proviso,
+        code=AuditedCode(facts.version, subject.place if is_open else ""),
         again=options.again.check if options.again else "",
-        place=subject.place if is_open else "",
-        notes=(
-            *([PROVISO] if is_proviso else []),
-            *facts.notes,
-            *dict.fromkeys(note for check in checks for note in check.notes),
-        ),
     )
 
 
@@ -179,12 +213,13 @@ def evidence_of(joint: CheckResult) -> Evidence:
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
 
 
-def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
+def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]:
     """Return the figures of every instance whose law was found."""
     best = block_transport_optimum if subject.carries_state else multi_path_optimum
     drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
-    optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
-    rule_at = subject.path_rule_at if found.optimum_of is None else None  # else the drafts are other trees
+    elsewhere = found.elsewhere and found.elsewhere.optimum_of
+    optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
+    rule_at = None if elsewhere else subject.path_rule_at  # elsewhere the drafts are other trees
     return tuple(
         InstanceFigures(
             name,

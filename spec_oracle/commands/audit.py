@@ -30,7 +30,7 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
 if TYPE_CHECKING:
-    from spec_oracle.audit.failing_inputs import Again
+    from spec_oracle.audit.saved_inputs import FailingInputs
 
 
 def run(options: Namespace) -> int:
@@ -105,12 +105,13 @@ def _as_fields(options: Namespace) -> Namespace:
     return options
 
 
-def _saved_inputs(path: Path) -> "Again | None":
+def _saved_inputs(path: Path) -> "FailingInputs | None":
     """Return the saved inputs of a failed check, None for an instance file."""
     from spec_oracle.audit import AuditOptions  # noqa: F401  # with it come the parts of all checks
-    from spec_oracle.audit.failing_inputs import Again
+    from spec_oracle.audit.failing_inputs import PARTS
+    from spec_oracle.audit.saved_inputs import FailingInputs
 
-    return Again.load(path)
+    return FailingInputs.load(path, PARTS)
 
 
 QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1.0

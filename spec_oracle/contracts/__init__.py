@@ -20,8 +20,6 @@ from spec_oracle.contracts.sampler import (
     contract_arguments,
     drawing_uniforms,
     make_generator,
-    takes_four,
-    takes_uniforms,
 )
 from spec_oracle.errors import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.threads import raising
@@ -39,6 +37,4 @@ __all__ = [
     "drawing_uniforms",
     "make_generator",
     "raising",
-    "takes_four",
-    "takes_uniforms",
 ]

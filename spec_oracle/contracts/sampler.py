@@ -286,28 +286,12 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     return verify
 
 
-def takes_uniforms(function: Callable[..., object]) -> bool:
-    """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
-    return parameters_of(function)[3:4] == ("uniforms",)
-
-
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
     """Return the names of a function's parameters; none of compiled code, which tells none."""
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return ()
-
-
-def takes_four(function: Callable[..., object]) -> bool:
-    """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken = [one for one in parameters if one.kind in positional]
-    return len(taken) >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:

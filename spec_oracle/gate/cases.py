@@ -12,8 +12,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, Status
+from spec_oracle.audit.reports import Counterexample
+from spec_oracle.audit.results import CheckResult, Findings, Status, TextCounterexample
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.suite import SUITES
@@ -69,7 +69,7 @@ class SharedAudit:
 
     def _result(self, name: str) -> CheckResult:
         found = self.first.result(CHECKS[name], self.options.reason_to_skip(name))
-        if found.again is None and found.status is not Status.FAILED:
+        if found.shown.inputs is None and found.status is not Status.FAILED:
             return found
         return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))
 

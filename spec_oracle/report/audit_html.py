@@ -12,9 +12,8 @@ from spec_oracle.audit.reports import (
     Counterexample,
     SubjectReport,
     SubjectVerdict,
-    TextCounterexample,
 )
-from spec_oracle.audit.results import UNTRIED, Cover
+from spec_oracle.audit.results import UNTRIED, Cover, TextCounterexample
 from spec_oracle.report import audit_text
 from spec_oracle.report.page import environment, page
 from spec_oracle.toy import Instance
@@ -79,7 +78,7 @@ def audit_to_html(report: AuditReport) -> str:
 
 def _facts(subject: SubjectReport) -> Iterator[str]:
     rule = audit_text.rule_of(subject)
-    facts = {"kind": subject.kind, "version": subject.version, "rule": rule}
+    facts = {"kind": subject.kind, "version": subject.code.version, "rule": rule}
     yield from (f"{name} {value}" for name, value in facts.items() if value)
 
 

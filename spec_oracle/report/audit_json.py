@@ -8,9 +8,8 @@ from spec_oracle.audit.reports import (
     Counterexample,
     InstanceFigures,
     SubjectReport,
-    TextCounterexample,
 )
-from spec_oracle.audit.results import UNTRIED, CheckResult
+from spec_oracle.audit.results import UNTRIED, CheckResult, TextCounterexample
 from spec_oracle.json_data import Json
 from spec_oracle.report.table import plain
 from spec_oracle.version import tool_version
@@ -33,17 +32,24 @@ def audit_to_json(report: AuditReport) -> dict[str, Json]:
 
 
 def _subject(report: SubjectReport) -> dict[str, Json]:
-    facts = "subject kind version rule rule_identified verdict evidence scope coverage"
     numbers = "total_variation smallest_detectable_tv alpha block_efficiency optimum headroom"
     return {
-        **{name: getattr(report, name) for name in facts.split()},
+        "subject": report.subject,
+        "kind": report.kind,
+        "version": report.code.version,
+        "rule": report.rule,
+        "rule_identified": report.rule_identified,
+        "verdict": report.verdict,
+        "evidence": report.evidence,
+        "scope": report.remarks.scope,
+        "coverage": report.remarks.coverage,
         **{name: plain(getattr(report, name)) for name in numbers.split()},
         "instances": [_figures(figures) for figures in report.figures],
         "checks": [_check(check) for check in report.checks],
         "counterexample": _counterexample(report.counterexample),
-        "place": report.place or None,
-        "notes": report.notes,
-        "output": report.output,
+        "place": report.code.place or None,
+        "notes": report.remarks.notes,
+        "output": report.code.output,
         "error": report.error or None,
     }
 
@@ -74,10 +80,10 @@ def _check(check: CheckResult) -> dict[str, Json]:
 
 
 def _again(check: CheckResult) -> dict[str, Json] | None:
-    if check.again is None:
+    if check.shown.inputs is None:
         return None
     names = ("size", "says", "file", "not_saved", "reproduce")
-    return {name: getattr(check.again, name) or None for name in names}
+    return {name: getattr(check.shown.inputs, name) or None for name in names}
 
 
 def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Json] | None:

@@ -50,7 +50,7 @@ def _suite(subject: SubjectReport, report: AuditReport) -> ET.Element:
         "alpha": f"{subject.alpha:g}",
         "verdict": subject.verdict.value,
         "evidence": subject.evidence.value,
-        **{f"scope {number}": line for number, line in enumerate(subject.scope, start=1)},
+        **{f"scope {number}": line for number, line in enumerate(subject.remarks.scope, start=1)},
     }
     properties = ET.SubElement(suite, "properties")
     for name, value in facts.items():

@@ -10,14 +10,8 @@ from itertools import groupby
 import numpy as np
 
 from spec_oracle.audit.listing import Listed
-from spec_oracle.audit.reports import (
-    AuditReport,
-    Counterexample,
-    SubjectReport,
-    SubjectVerdict,
-    TextCounterexample,
-)
-from spec_oracle.audit.results import DECLARED, CheckResult, How, Status
+from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TextCounterexample
 from spec_oracle.audit.sampler.unexecuted_lines import NOT_JUDGED
 from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -52,24 +46,24 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
 
 def _is_plainly_lossless(subject: SubjectReport) -> bool:
     is_settled = not subject.error and all(check.is_settled for check in subject.checks)
-    is_settled &= not any(note.startswith(NOT_JUDGED) for note in subject.notes)
+    is_settled &= not any(note.startswith(NOT_JUDGED) for note in subject.remarks.notes)
     return is_settled and subject.verdict is SubjectVerdict.LOSSLESS
 
 
 def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     """Return the counterexample, where there is one, a line a check, and what the subject printed."""
     rule = f"; rule {rule_of(subject)}" if subject.rule else ""
-    proviso = f", {subject.proviso}" if subject.proviso else ""
+    proviso = f", {subject.remarks.proviso}" if subject.remarks.proviso else ""
     lines = [f"{subject.subject}: {subject.verdict.value}{proviso}{rule}"]
     if subject.error:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:
         lines.append(counterexample_text(subject.counterexample))
     lines += [f"  {line}" for line in check_lines(subject.checks, verbose=verbose)]
-    lines += [f"  note: {note}" for note in subject.notes]
+    lines += [f"  note: {note}" for note in subject.remarks.notes]
     if verbose:
         lines += [f"  {axis.replace('_', ' ')}: {values}" for axis, values in coverage_lines(subject)]
-    lines += [f"  printed: {line}" for line in subject.output.splitlines()]
+    lines += [f"  printed: {line}" for line in subject.code.output.splitlines()]
     return "\n".join(lines)
 
 
@@ -128,7 +122,7 @@ def clause(check: CheckResult, *, verbose: bool = True) -> str:
 
 def again_lines(check: CheckResult) -> list[str]:
     """Return what a failed check finds on the smallest inputs that show it, and how to run it on them."""
-    again = check.again
+    again = check.shown.inputs
     if again is None:
         return []
     says = f": {again.says}" if again.says != check.detail else ""
@@ -139,9 +133,9 @@ def again_lines(check: CheckResult) -> list[str]:
 
 def statistics(check: CheckResult) -> Iterator[str]:
     """Yield what a check covers, and what it cost: rate, samples, time."""
-    yield from check.scope
-    rate = check.alpha and f"false-alarm rate {check.alpha:.2g}"
-    drawn = check.draws and f"{check.draws:,} samples"
+    yield from check.remarks.scope
+    rate = check.measured.alpha and f"false-alarm rate {check.measured.alpha:.2g}"
+    drawn = check.measured.draws and f"{check.measured.draws:,} samples"
     if numbers := [one for one in (rate, drawn, check.seconds and seconds_text(check.seconds)) if one]:
         yield ", ".join(numbers)
 
@@ -164,7 +158,7 @@ def durations_text(report: AuditReport, most: int) -> str:
 
 def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
     """Yield each axis of the shapes with its values, those of which equally much is known together."""
-    for axis, values in subject.coverage.items():
+    for axis, values in subject.remarks.coverage.items():
         by_cover: dict[str, list[str]] = {}
         for value, cover in values.items():
             by_cover.setdefault(cover.value.replace("-", " "), []).append(value)
@@ -186,8 +180,8 @@ def _figures(subject: SubjectReport) -> tuple[str, ...]:
 
 
 def _title(subject: SubjectReport) -> str:
-    is_named = subject.version is None or "@" in subject.subject
-    return subject.subject if is_named else f"{subject.subject} {subject.version}"
+    is_named = subject.code.version is None or "@" in subject.subject
+    return subject.subject if is_named else f"{subject.subject} {subject.code.version}"
 
 
 def rule_of(subject: SubjectReport) -> str:
@@ -317,13 +311,13 @@ def page_rows(report: AuditReport) -> list[PageRow]:
     return [
         PageRow(
             subject.verdict.value,
-            any(check.alpha > 0 for check in subject.checks),
+            any(check.measured.alpha > 0 for check in subject.checks),
             [*row, rule_of(subject)],
             [
                 *check_lines(subject.checks),
-                *subject.notes,
-                *subject.scope,
-                *(f"printed: {line}" for line in subject.output.splitlines()),
+                *subject.remarks.notes,
+                *subject.remarks.scope,
+                *(f"printed: {line}" for line in subject.code.output.splitlines()),
             ],
             None if subject.counterexample is None else counterexample_text(subject.counterexample),
         )

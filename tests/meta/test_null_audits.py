@@ -181,7 +181,7 @@ OF_LAWS = frozenset({"joint", "shapes", "length", "calls", "draft-law", "streams
 
 def null_audit(seed, alpha, subject=TOKEN, checks=OF_LAWS):
     """Every check that has an error rate, or some, each at its share of alpha; return those that failed."""
-    found = Context(alpha=alpha, seed=seed, budget=1e6)
+    found = Context(rate=alpha, seed=seed, budget=1e6)
     engine = of_engines("engine", {"": ToyEngine(INSTANCE.floats)})
     results = [
         result_of(name, engine if name == "draft-law" else subject, found)

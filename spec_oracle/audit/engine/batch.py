@@ -24,7 +24,7 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.sampled import generated_together, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed, remarked
 from spec_oracle.audit.rounds import judge_process, judge_rounds, lower_bound
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.contracts import raising
@@ -77,7 +77,7 @@ def _traced(cases: Sequence[Case], rounding: Rounding, context: Context) -> Chec
     result = judged(found, rounding)
     if result.status is Status.FAILED:
         line = confirmed_claim(worst_of(found), context, rounding)
-        result = replace(result, scope=(line,))
+        result = remarked(result, scope=(line,))
     return result
 
 

@@ -20,7 +20,7 @@ from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
-from spec_oracle.audit.results import CheckResult, How, Status, failed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
@@ -58,8 +58,10 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
             return found
         left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
         after = after_patterns(showing, rounding, replace(context, rate=rate / 2), left)
-        draws, scope = found.draws + after.draws, (*found.scope, *after.scope)
-        return replace(found if after.status is Status.PASSED else after, draws=draws, scope=scope)
+        chosen: CheckResult = found if after.status is Status.PASSED else after
+        measured = replace(chosen.measured, draws=found.measured.draws + after.measured.draws)
+        scope = (*found.remarks.scope, *after.remarks.scope)
+        return replace(remarked(chosen, scope=scope), measured=measured)
 
     many = subject.cases(context, "start_many")[:1]
     if not many:

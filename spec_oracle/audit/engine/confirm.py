@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class PlainSample:
     """What an engine returned when nothing was traced; the last outcome stands for all others."""
 
     asked: Asked
-    number: Mapping[Any, int]
+    number: Mapping[object, int]
     law: NDArray[np.float64]
     rng: np.random.Generator
     counts: NDArray[np.int64] = field(init=False)
@@ -59,7 +59,7 @@ def confirmed_claim(
 
 
 def _confirmed(
-    claim: TracedLaw, expected: Mapping[Any, float], context: Context, claims: int, until: float
+    claim: TracedLaw, expected: Mapping[object, float], context: Context, claims: int, until: float
 ) -> str:
     number = {one: place for place, one in enumerate({**claim.law, **expected})}
     laws = [np.array([*(law.get(one, 0.0) for one in number), 0.0]) for law in (claim.law, expected)]

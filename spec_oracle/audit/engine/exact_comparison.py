@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -53,8 +54,8 @@ class Asked:
     """
 
     code: EngineCode
-    call: Callable[[Any, int | None], Any]
-    label: Callable[[Any], Any]
+    call: Callable[[object, int | None], object]
+    label: Callable[[Any], object]
     seeded: bool = False
     fresh: bool = False
     seed: int = SEEDS[0]
@@ -96,7 +97,7 @@ def completions_of(
 ) -> Asked:
     """Return what asks for one completion."""
 
-    def call(engine: Any, seed: int | None) -> list[Any]:
+    def call(engine: object, seed: int | None) -> list[object]:
         keywords = {} if seed is None else {"seed": seed}
         return as_list(getattr(engine, method)(list(prompt), tokens, **keywords))
 
@@ -134,7 +135,7 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf) -> TracedLaw:
 def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
     seed = asked.seed if asked.seeded else None
 
-    def run() -> tuple[Any, Speculation]:
+    def run() -> tuple[object, Speculation]:
         engine = copy_of(asked.code.unused) if asked.fresh else asked.code.engine
         with speculation_seen(engine) as seen:
             returned = asked.call(engine, seed)
@@ -173,7 +174,7 @@ class CompletionLaws:
             found.require_decisions(self.reported)
 
     @property
-    def expected(self) -> Mapping[Any, float]:
+    def expected(self) -> Mapping[object, float]:
         """The law of target-only decoding."""
         return self.reported if self.plain is None else self.plain.law
 
@@ -196,6 +197,11 @@ class CompletionLaws:
     def off(self) -> float:
         """The larger of both distances."""
         return max(self.total_variation, self.rows_off)
+
+
+def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
+    """Whether a law is farther from target-only decoding than rounding can explain."""
+    return not all(rounding.may_explain(one.off, one.tokens) for one in found)
 
 
 @dataclass

@@ -1,23 +1,40 @@
 """Whether completions that were traced are distributed as the target's, and what plain samples say of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, stream
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.engine.confirm import confirmed_claim
 from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import confirmed
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
-from spec_oracle.audit.results import CheckResult, Findings, How, Status, WrongCompletion
-from spec_oracle.audit.streams import stream
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    Findings,
+    How,
+    LawResult,
+    Measured,
+    Remarks,
+    Shown,
+    Status,
+    WrongCompletion,
+)
 from spec_oracle.exact.completions import completion_gap
+
+
+@dataclass(frozen=True)
+class TracedFindings(Findings):
+    """What `joint` found of an engine by tracing: `calls` does not trace it again."""
+
+    traced: tuple[CompletionLaws, ...] = ()
 
 
 def judged_and_confirmed(
     found: Sequence[CompletionLaws], rounding: Rounding, context: Context, tracer: Tracer
-) -> CheckResult:
+) -> LawResult:
     """Judge the laws that ``tracer`` found, and have plain samples confirm what is said of them.
 
     Raises `NoEvidenceError` where samples contradict a law.
@@ -34,23 +51,24 @@ def judged_and_confirmed(
         longest = {c.case: c for c in sorted(found, key=lambda c: c.tokens) if not c.is_pair}
         laws = [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()]
         line = confirmed(laws, context, stream(context.seed, "engine/confirmed"))
-    return replace(
-        result,
-        scope=(scope, line, str(rounding)),
-        notes=result.notes or (str(rounding),) * rounding.is_assumed,
-        shown=off,
-        findings=Findings(
-            total_variation=max(compared.total_variation for compared in found),
-            smallest_detectable_tv=lengths[-1] * rounding.a_token,
-            is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
-            traced=tuple(found),
-        ),
+    notes = result.remarks.notes or (str(rounding),) * rounding.is_assumed
+    findings = TracedFindings(
+        total_variation=max(compared.total_variation for compared in found),
+        smallest_detectable_tv=lengths[-1] * rounding.a_token,
+        is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
+        traced=tuple(found),
     )
-
-
-def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
-    """Whether a law is farther from target-only decoding than rounding can explain."""
-    return not all(rounding.may_explain(one.off, one.tokens) for one in found)
+    return LawResult(
+        "",
+        result.status,
+        result.detail,
+        result.how,
+        result.measured,
+        Remarks((scope, line, str(rounding)), notes),
+        Shown(off),
+        result.cause,
+        findings=findings,
+    )
 
 
 def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
@@ -61,13 +79,14 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
     worst = worst_of(found)
     wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
     gap = max(compared.total_variation for compared in found)
+    is_rounding = rounding.explains(worst.total_variation, worst.tokens)
     said = " (rounding)" if gap > ROUNDING else ""
     most = counted(max(compared.tokens for compared in found), "token")
     detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{said}"
     status = Status.PASSED
     if not rounding.may_explain(worst.total_variation, worst.tokens):
         status, detail, gap = Status.FAILED, _failure(worst, rounding), worst.total_variation
-    elif not rounding.explains(worst.total_variation, worst.tokens):
+    elif not is_rounding:
         status = Status.INCONCLUSIVE
         detail = f"{_size(worst.label, worst.total_variation, worst.tokens)}; {rounding.doubt}"
     elif not rounding.explains(wrong.rows_off, wrong.tokens):
@@ -76,9 +95,16 @@ def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
         is_clear = not rounding.may_explain(wrong.rows_off, wrong.tokens)
         detail = _size(f"{who}; correct it" if is_clear else who, wrong.rows_off, wrong.tokens)
         detail += "" if is_clear else f"; {rounding.doubt}"
-    result = CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
     is_open = status is Status.INCONCLUSIVE
-    return replace(result, is_undecided=is_open, notes=rounding.notes if is_open else ())
+    return CheckResult(
+        "",
+        status,
+        detail,
+        How.PROVEN,
+        Measured(total_variation=gap),
+        Remarks(notes=rounding.notes if is_open else ()),
+        cause=Cause.UNDECIDED if is_open else None,
+    )
 
 
 def _size(what: str, distance: float, tokens: int) -> str:

@@ -23,7 +23,7 @@ from spec_oracle.audit.engine.sampled import generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
-from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked, passed
+from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
@@ -66,7 +66,7 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
         if beside.result(context.budget, wanted).status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             detail = f"{result.detail}; {why}"
-            result = replace(result, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
+            result = replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
     return result
 
 
@@ -110,8 +110,9 @@ class _Read:
             return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
         found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
         what = f"{counted(self.evidence.tokens, 'token')} judged one by one"
-        scope = (scope_of(self.cases, [self.longest], what), *found.scope)
-        return replace(found, alpha=2 * self.rate, scope=scope, notes=tuple(self.notes))
+        scope = (scope_of(self.cases, [self.longest], what), *found.remarks.scope)
+        found = remarked(found, scope=scope, notes=tuple(self.notes))
+        return replace(found, measured=replace(found.measured, alpha=2 * self.rate))
 
     def _sample(self, seconds: float, wanted: int) -> None:
         least, most = (tokens_needed(tv, self.rate) for tv in (ENGINE_LONG_TV, ENGINE_LONG_TV_WANTED))

@@ -111,7 +111,7 @@ class TracedCalls:
     def __post_init__(self) -> None:
         self.ends = time.process_time() + self.seconds
 
-    def seen(self, engine: Any, most_calls: int, most_tokens: int) -> Seen:
+    def seen(self, engine: object, most_calls: int, most_tokens: int) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
 
         The run ends after so many calls, or as soon as there are that many tokens.

@@ -25,7 +25,7 @@ from spec_oracle.audit.engine.next_call import History, Pattern, TracedCalls, to
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.suspects import Suspect
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.results import Cause, CheckResult, How, failed, inconclusive, passed
 from spec_oracle.exact.errors import NotTracedError
 
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
@@ -77,7 +77,8 @@ def after_patterns(
     first = max(still_open, key=lambda suspect: suspect.draws)
     more = f" ({len(still_open)} such calls are undecided)" * (len(still_open) > 1)
     how = How.SAMPLED if first.draws else How.PROVEN
-    return inconclusive(f"{first}; {first.why}{more}", how=how, draws=draws, scope=scope, is_undecided=True)
+    detail = f"{first}; {first.why}{more}"
+    return inconclusive(detail, how=how, draws=draws, scope=scope, cause=Cause.UNDECIDED)
 
 
 def _settled(every: Sequence["Patterns"], seconds: float) -> CheckResult | None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +160,7 @@ def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[NDArray[
     )
 
 
-def _type_of(row: Any) -> str:
+def _type_of(row: object) -> str:
     """Return the number type of a row: a Python list has that of its numbers."""
     dtype = getattr(row, "dtype", None) or np.asarray(row).dtype
     return str(dtype).rpartition(".")[2]

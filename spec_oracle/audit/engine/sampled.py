@@ -18,14 +18,20 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.wording import scope_of, shown
 from spec_oracle.audit.results import (
+    Cause,
     CheckResult,
     Findings,
     How,
+    LawResult,
+    Measured,
+    Shown,
     Status,
     WrongCompletion,
     failed,
     inconclusive,
     passed,
+    remarked,
+    with_findings,
 )
 from spec_oracle.audit.sampling import SampledDecision, confirm, judge_samples
 from spec_oracle.contracts import ContractError, raising
@@ -61,29 +67,31 @@ RARER = 2
 """How many times as many samples as bins outcomes may take."""
 
 
-def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult:
+def sampled_first_tokens(cases: Sequence[Case], context: Context) -> LawResult:
     """Judge the first tokens after every prompt by samples: a whole call of engines that decode many."""
 
     def tokens(case: Case) -> int:
         whole_call = case.code.has("start_many")
         most = int(case.code.engine.draft_length) + 1 if whole_call else effort.ENGINE_FIRST_TOKENS
-        return min(context.tokens or most, most)
+        return min(context.inputs.tokens or most, most)
 
     result, seen = _sampled(_halves(cases), tokens, context)
     never, notes = seen.told()
     if result.status is Status.PASSED and never:
         result = replace(result, status=Status.INCONCLUSIVE, detail=never)
-    return replace(result, notes=notes)
+    return remarked(result, notes=notes)
 
 
-def sampled_longer(cases: Sequence[Case], context: Context) -> CheckResult:
+def sampled_longer(cases: Sequence[Case], context: Context) -> LawResult:
     """Judge longer completions by samples, each generated after the one before."""
-    return _sampled(_halves(cases), lambda _: context.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[0]
+    return _sampled(_halves(cases), lambda _: context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[
+        0
+    ]
 
 
-def sampled_with_seeds(cases: Sequence[Case], context: Context) -> CheckResult:
+def sampled_with_seeds(cases: Sequence[Case], context: Context) -> LawResult:
     """Judge the first tokens of requests with seeds, where the others were traced."""
-    most = min(context.tokens or effort.ENGINE_FIRST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    most = min(context.inputs.tokens or effort.ENGINE_FIRST_TOKENS, effort.ENGINE_FIRST_TOKENS)
     return _sampled([(case, True) for case in cases], lambda _: most, context.after_claims())[0]
 
 
@@ -227,7 +235,7 @@ class CompletionSample:
 
 def _sampled(
     halves: Sequence[tuple[Case, bool]], tokens: Callable[[Case], int], context: Context
-) -> tuple[CheckResult, Speculation]:
+) -> tuple[LawResult, Speculation]:
     rng, cases = context.stream("engine/sampled"), list(dict.fromkeys(case for case, _ in halves))
     seed_all(context.seed)
     kinds = {case.label: outcomes(case.code, case.prompt, tokens(case), rng) for case in cases}
@@ -253,17 +261,16 @@ def _sampled(
     off = [some for sample in fast.values() if (some := sample.most_off)]
     is_failed = check.status is Status.FAILED
     lengths = sorted({sample.tokens for sample in fast.values()})
+    scope = (scope_of(cases, lengths, f"{draws:,} samples{_judged_of(lengths)}"), *check.remarks.scope)
+    worst = max(off, key=lambda some: some.total_variation, default=None) if is_failed else None
     result = replace(
-        check,
+        remarked(check, scope=scope),
         how=How.SAMPLED,
-        alpha=context.rate,
-        draws=draws,
-        total_variation=bound,
-        scope=(scope_of(cases, lengths, f"{draws:,} samples{_judged_of(lengths)}"), *check.scope),
-        shown=max(off, key=lambda some: some.total_variation, default=None) if is_failed else None,
-        findings=Findings(total_variation=bound, smallest_detectable_tv=finds, is_reference_wrong=is_wrong),
+        measured=Measured(context.rate, draws, bound),
+        shown=Shown(worst),
     )
-    return result, seen
+    findings = Findings(total_variation=bound, smallest_detectable_tv=finds, is_reference_wrong=is_wrong)
+    return with_findings(result, findings), seen
 
 
 def _judged_of(lengths: Sequence[int]) -> str:
@@ -331,7 +338,7 @@ def _beside_plain(
         detail = "generate and generate_plain differ; next_token_probs differs from generate_plain too: "
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)
     detail = f"next_token_probs is not the distribution of generate_plain: {of_plain.detail}"
-    return replace(check, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
+    return replace(check, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
 
 
 def generated_together(

@@ -48,7 +48,7 @@ def traced_steps(case: Case) -> dict[Steps, float]:
     Two checks ask for it in a row.
     """
 
-    def call(engine: Any, _: int | None) -> list[list[Any]]:
+    def call(engine: Any, _: int | None) -> list[list[object]]:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 
@@ -75,13 +75,13 @@ def _most_tokens(code: EngineCode) -> int:
         return (CALLS + 1) * (int(getattr(code.engine, "draft_length", 1)) + 1)
 
 
-def _calls(session: Session) -> list[list[Any]]:
+def _calls(session: Session) -> list[list[object]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
     steps = [session.step() for _ in range(CALLS)]
     return [[getattr(step, name) for name in names] for step in steps]
 
 
-def _of_requests(calls: list[list[Any]]) -> list[Steps]:
+def _of_requests(calls: list[list[object]]) -> list[Steps]:
     """Return the steps of each request; those after its end are left out."""
     found: list[list[SeenStep]] = []
     try:

@@ -65,5 +65,5 @@ class EngineSubject:
             Case(name, code, prompt, f"{name and f'engine {name!r}, '}prompt {','.join(map(str, prompt))}")
             for name, code in self.engines.items()
             if all(map(code.has, methods))
-            for prompt in context.prompts or code.prompts
+            for prompt in context.inputs.prompts or code.prompts
         ]

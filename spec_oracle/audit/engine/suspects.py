@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +185,7 @@ class Suspect:
         }
         gaps = {count: sum(distance(*both) for both in laws) for count, laws in by_count.items()}
         count = next(count for count, gap in gaps.items() if 2 * gap >= max(gaps.values()))
-        number, claimed, expected = dict[Any, int](), list[float](), list[float]()
+        number, claimed, expected = dict[object, int](), list[float](), list[float]()
         for one, (law, target) in zip(level, by_count[count], strict=True):
             for text in {**law, **target}:
                 number[one.calls, text] = len(number)
@@ -193,7 +193,7 @@ class Suspect:
                 expected.append(one.chance * right)
                 claimed.append(one.chance * (part * law.get(text, 0.0) + (1 - part) * right))
 
-        def outcome(seen: Seen) -> Any:
+        def outcome(seen: Seen) -> object:
             text = tuple(token for emitted, _ in seen for token in emitted)
             calls = tuple(CallResult(tuple(emitted), accepted) for emitted, accepted in seen[:size])
             return calls, text[: length + count]

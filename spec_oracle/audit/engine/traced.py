@@ -6,12 +6,12 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
-from spec_oracle.audit.engine.judged import is_wrong, judged_and_confirmed
+from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer, is_wrong
+from spec_oracle.audit.engine.judged import TracedFindings, judged_and_confirmed
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import sampled_with_seeds
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
+from spec_oracle.audit.results import LawResult, NoEvidenceError, Status, remarked
 from spec_oracle.contracts.speculation import Speculation
 
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
@@ -21,7 +21,7 @@ ENGINE_TRACING: Final = 5.0
 
 def traced_first_tokens(
     cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float
-) -> CheckResult:
+) -> LawResult:
     """Find the laws of the first tokens after every prompt, without seeds and with one.
 
     Completions are one token longer where only that shows what drafts do. A generation takes ``seconds``
@@ -29,7 +29,11 @@ def traced_first_tokens(
     `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
     tracer = Tracer(context.budget, ENGINE_TRACING * seconds)
-    found, seen, most = list[CompletionLaws](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
+    found, seen, most = (
+        list[CompletionLaws](),
+        Speculation(),
+        context.inputs.tokens or effort.ENGINE_LEAST_TOKENS,
+    )
     for tokens in range(1, most + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.told()[0]:
             break
@@ -53,53 +57,55 @@ def traced_first_tokens(
     never, notes = seen.told()
     if result.status is Status.PASSED and never:
         result = replace(result, status=Status.INCONCLUSIVE, detail=never)
-    result = replace(result, notes=(*result.notes, *notes))
+    result = replace(result, remarks=replace(result.remarks, notes=(*result.remarks.notes, *notes)))
     return _with_sampled_seeds(result, why_not, takers, context) if why_not else result
 
 
 def _with_sampled_seeds(
-    result: CheckResult, why_not: str, cases: Sequence[Case], context: Context
-) -> CheckResult:
+    result: LawResult, why_not: str, cases: Sequence[Case], context: Context
+) -> LawResult:
     """Judge seeded requests by samples, where the others were traced and found right."""
     if result.status is not Status.PASSED:
         return result
     by_samples = sampled_with_seeds(cases, context)
-    found, finds = result.findings, by_samples.findings
-    if by_samples.status is Status.FAILED or found is None or finds is None:
-        return replace(by_samples, notes=(why_not, *result.notes))
+    notes = (why_not, *result.remarks.notes)
+    if by_samples.status is Status.FAILED:
+        return remarked(by_samples, notes=notes)
+    detectable = by_samples.findings.smallest_detectable_tv
     return replace(
-        by_samples,
+        remarked(by_samples, scope=(*result.remarks.scope, *by_samples.remarks.scope), notes=notes),
         detail=f"{result.detail}; requests with seeds: {by_samples.detail}",
-        scope=(*result.scope, *by_samples.scope),
-        notes=(why_not, *result.notes),
-        findings=replace(found, smallest_detectable_tv=finds.smallest_detectable_tv),
+        findings=replace(result.findings, smallest_detectable_tv=detectable),
     )
 
 
-def traced_longer(cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float) -> CheckResult:
+def traced_longer(cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float) -> LawResult:
     """Find the laws of longer completions, and of two generations in a row; errors as above.
 
     What `joint` traced of the first tokens is not traced again. Of engines with several draft lengths
     completions are long enough for each of them.
     """
     tracer = Tracer(context.budget, ENGINE_TRACING * seconds)
+    before = context.findings
     found = [
         one
-        for one in context.findings.traced
+        for one in (before.traced if isinstance(before, TracedFindings) else ())
         if one.tokens == effort.ENGINE_FIRST_TOKENS and one.case in cases
     ]
     costs = [(sum(one.cost[0] for one in found), sum(one.cost[1] for one in found))] if found else []
-    for tokens in range(effort.ENGINE_FIRST_TOKENS + bool(found), (context.tokens or ENGINE_MOST_TOKENS) + 1):
+    for tokens in range(
+        effort.ENGINE_FIRST_TOKENS + bool(found), (context.inputs.tokens or ENGINE_MOST_TOKENS) + 1
+    ):
         wanted = [
             case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
         ]
-        if context.tokens is not None or (len(costs) > 1 and tracer.can_afford_another(costs)):
+        if context.inputs.tokens is not None or (len(costs) > 1 and tracer.can_afford_another(costs)):
             wanted = list(cases)
         if not wanted:
             break
-        before = tracer.runs, tracer.seconds
+        runs, seconds = tracer.runs, tracer.seconds
         found += [tracer.compared(case, tokens) for case in wanted]
-        costs.append((tracer.runs - before[0], tracer.seconds - before[1]))
+        costs.append((tracer.runs - runs, tracer.seconds - seconds))
         if is_wrong(found, rounding):
             return judged_and_confirmed(found, rounding, context, tracer)
     for name in dict.fromkeys(case.name for case in cases):

@@ -10,12 +10,13 @@ import numpy as np
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.failing_inputs import as_drafts, part
+from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, not_asked, passed
 from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts_on
 from spec_oracle.audit.sampler.inputs_kept import compared
+from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import converted
 from verifiers import Drafts, Paths
@@ -37,7 +38,7 @@ def inputs_kept(subject: RuleSubject, context: Context) -> CheckResult:
         found = drafts_kept(subject, context, context.rate, drafts=drafts, uniforms=uniforms)
         if found.status is not Status.PASSED:
             return found
-        draws += found.draws
+        draws += found.measured.draws
     return passed("inputs unchanged", how=How.REPLAYED, draws=draws)
 
 

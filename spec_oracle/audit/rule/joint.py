@@ -14,7 +14,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import judge_laws
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, Findings, Status
+from spec_oracle.audit.results import CheckResult, Elsewhere, Findings, LawResult, Measured, Status, remarked
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.length import as_declared, identified
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -60,20 +60,16 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     return _both(subject, context, on_paths, on_trees)
 
 
-def _both(
-    subject: RuleSubject, context: Context, on_paths: CheckResult, on_trees: CheckResult
-) -> CheckResult:
+def _both(subject: RuleSubject, context: Context, on_paths: LawResult, on_trees: LawResult) -> LawResult:
     """Return what two results that passed come to: the figures of the paths, the larger total variation."""
-    if on_paths.findings is None or on_trees.findings is None:
-        return on_paths
     worst = max(found.total_variation or 0.0 for found in (on_paths.findings, on_trees.findings))
     findings = replace(on_paths.findings, total_variation=worst)
     rule, length = _length(subject, context, on_trees.findings)
     if findings.length is None or (length and length.status is Status.FAILED):
         findings = replace(findings, rule=rule, length=length)
     detail = f"{on_paths.detail}; {on_trees.detail}"
-    scope = (*on_paths.scope, *on_trees.scope)
-    return replace(on_paths, detail=detail, scope=scope, findings=findings, total_variation=worst)
+    both = remarked(on_paths, scope=(*on_paths.remarks.scope, *on_trees.remarks.scope))
+    return replace(both, detail=detail, findings=findings, measured=Measured(total_variation=worst))
 
 
 def _length(
@@ -98,7 +94,7 @@ def _length(
         return None, None
 
 
-def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> CheckResult:
+def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> LawResult:
     """Run every outcome on every tree that the rule accepts."""
     cases = _cases(subject, context)
     tried = {
@@ -113,23 +109,27 @@ def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> CheckResu
     found = judge_laws(laws, of, facts, law_of, how="enumerated", failure=failure, where=where)
     sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in of.values()))
     scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
-    if found.findings is None or not found.findings.worst:
-        return replace(found, scope=scope)
+    if not found.findings.worst:
+        return remarked(found, scope=scope)
     kind = cases[found.findings.worst].kind
     findings = replace(
         found.findings,
         laws={key: law for key, law in laws.items() if cases[key].kind == kind},
-        law_of=tried[found.findings.worst][1],
-        optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, kind, instance)).value),
+        elsewhere=Elsewhere(
+            tried[found.findings.worst][1],
+            optimum_of=lambda instance: float(
+                tree_optimum(instance, _drafting(subject, kind, instance)).value
+            ),
+        ),
     )
     notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
-    return replace(found, findings=findings, scope=scope, notes=notes)
+    return remarked(replace(found, findings=findings), scope=scope, notes=notes)
 
 
 def _cases(subject: RuleSubject, context: Context) -> dict[str, Tried]:
     """Return all instances, each with every kind of trees that the rule accepts, by name and kind."""
-    depth = min(context.draft_length, DEPTH)
-    instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
+    depth = min(context.inputs.draft_length, DEPTH)
+    instances = context.inputs.instances or panel(context.inputs.vocab_size, depth, 1, context.seed)
     return {
         f"{name}, {kind}": Tried(name, kind, instance)
         for name, instance in instances.items()

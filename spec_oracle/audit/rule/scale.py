@@ -17,7 +17,16 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import (
+    CheckResult,
+    How,
+    Status,
+    failed,
+    inconclusive,
+    not_asked,
+    passed,
+    remarked,
+)
 from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
 from spec_oracle.audit.rule.subject import RuleSubject, verdicts
 from spec_oracle.audit.sampler import scale as large
@@ -55,8 +64,9 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
     on_trees = _on_trees(subject, context)
     if on_trees.status is not Status.PASSED:
         return on_trees
-    notes = dict.fromkeys((*as_sampler.notes, *on_trees.notes))
-    return replace(as_sampler, detail=f"{as_sampler.detail}; on trees {on_trees.detail}", notes=tuple(notes))
+    notes = dict.fromkeys((*as_sampler.remarks.notes, *on_trees.remarks.notes))
+    found = replace(as_sampler, detail=f"{as_sampler.detail}; on trees {on_trees.detail}")
+    return remarked(found, notes=tuple(notes))
 
 
 def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
@@ -74,12 +84,12 @@ def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
             refused.append(f"; {dtype} refused ({error})")
             continue
         except NotTracedError as error:
-            if dtype in context.dtypes:
+            if dtype in context.shapes.dtypes:
                 return inconclusive(f"{dtype}: could not find the output distribution: {error}")
             says, gap = str(error), 0.0
         if not says:
             kept.append(dtype)
-        elif dtype in context.dtypes:
+        elif dtype in context.shapes.dtypes:
             return failed(f"{dtype}: {says}", how=How.PROVEN, total_variation=gap)
         else:
             notes.append(f"not for {dtype} rows: {says}")

@@ -17,7 +17,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import main_instances, panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed, remarked
 from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
@@ -50,13 +50,13 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     traits = traits_of(subject.rule)
     paths = (1,) if traits.single_path else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
-    axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
-    declared = {axis: values for axis, values in context.only.items() if axis not in _ALONE}
+    axes = {"vocab_size": sizes, "num_paths": paths, **context.shapes.only, **_ALONE}
+    declared = {axis: values for axis, values in context.shapes.only.items() if axis not in _ALONE}
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        law_of = context.findings.law_of
-        wrong = law_of and covered.try_small_sizes(subject, context, end, law_of)
+        elsewhere = context.findings.elsewhere
+        wrong = elsewhere and covered.try_small_sizes(subject, context, end, elsewhere.law_of)
         found = wrong or covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
@@ -67,7 +67,8 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     on_trees = _on_trees(subject, context)
     if on_trees.status is Status.FAILED:
         return on_trees
-    return replace(found, detail=f"{found.detail}; {on_trees.detail}", scope=(*found.scope, *on_trees.scope))
+    both = replace(found, detail=f"{found.detail}; {on_trees.detail}")
+    return remarked(both, scope=(*found.remarks.scope, *on_trees.remarks.scope))
 
 
 @part
@@ -96,7 +97,7 @@ def _laws(subject: RuleSubject, context: Context) -> Laws:
 def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a rule on trees: of each size in float64, and of each law of siblings in float32."""
     sizes = [(*size, "float64") for size in later_sizes(subject.on_trees)]
-    if "float32" in context.dtypes:
+    if "float32" in context.shapes.dtypes:
         some = one_of_each(subject.on_trees, DEPTH).items()
         sizes += [(kind, 3, DEPTH, drafting, "float32") for kind, drafting in some]
     worst = 0.0

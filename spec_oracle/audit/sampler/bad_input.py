@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,11 +21,13 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.branch_tracing import recording
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
+from spec_oracle.audit.saved_inputs import FailingInputs
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Paths
 
@@ -94,7 +97,7 @@ def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
     return on_broken_input(subject, context, called)
 
 
-def on_broken_input(subject: Any, context: Context, called: Any = None) -> CheckResult:
+def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = None) -> CheckResult:
     """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it.
 
     ``called`` is the subject with code that is recorded, None for the subject itself.
@@ -107,23 +110,24 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     requests = int(np.clip(affordable(subject, context, BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     limit = _limit(code, healthy, code.generator(seed))
-    calls: list[tuple[str, dict[str, Any]]] = [
+    calls: list[tuple[str, dict[str, object]]] = [
         (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
         for name, drafts, judged in broken_inputs(healthy)
     ]
     edges = {"drafts": healthy, "edges": True}
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
-    wrong: dict[str, tuple[str, dict[str, Any]]] = {}
+    wrong: dict[str, tuple[str, dict[str, object]]] = {}
     for name, call in calls:
-        answer = one_call(called, replace(context, again=call), 0.0, **call, limit=limit)
+        alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
+        answer = one_call(called, alone, 0.0, **call, limit=limit)
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
-    found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
+    say = partial(check_result, draws=requests * CALLS, how=How.REPLAYED)
     if wrong:
-        listed = failed("; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()), **found)
+        listed = say(Status.FAILED, "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()))
         says, call = next(iter(wrong.values()))
         return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
-    return passed("broken input is refused, or every emitted token has a positive probability", **found)
+    return say(Status.PASSED, "broken input is refused, or every emitted token has a positive probability")
 
 
 def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
@@ -146,7 +150,7 @@ def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
     yield "drafted id beyond V", replace(healthy, tokens=tokens), sound
 
 
-def _limit(code: SamplerCode, healthy: Paths, generator: Any) -> float:
+def _limit(code: SamplerCode, healthy: Paths, generator: object) -> float:
     """Return how many seconds a call may take, from what one on valid input takes."""
     started = time.monotonic()
     with suppress(ContractError, SubjectRaisedError):

@@ -8,11 +8,12 @@ likely tokens, the first of equally likely ones.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
@@ -25,6 +26,7 @@ from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value
@@ -89,7 +91,9 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
 
 
 @part
-def alone_and_among_others(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+def alone_and_among_others(
+    subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance
+) -> CheckResult:
     """Compare the completions of a request alone with those among odd ones, in a new order every time."""
     code = subject.code
     rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
@@ -154,7 +158,9 @@ def chosen_requests(drafts: Paths, requests: NDArray[np.int64]) -> Paths:
 
 
 @part
-def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+def mixed_batches(
+    subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance
+) -> CheckResult:
     """Judge the texts of mixed batches: sampled ones by the target's law, greedy ones each.
 
     For functions with `options_of` only.
@@ -179,8 +185,8 @@ def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Inst
     return judge_rounds(what, [law], rounds(), alpha=rate, named=named, admitted=context.admitted)
 
 
-def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    chosen: dict[str, NDArray[Any]] = {}
+def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, Numbers]:
+    chosen: dict[str, Numbers] = {}
     if "draft_lengths" in names:
         chosen["draft_lengths"] = rng.integers(drafts.draft_length + 1, size=drafts.batch)
         # What lies beyond a draft must not matter: other tokens, and rows that are laws but not its own.

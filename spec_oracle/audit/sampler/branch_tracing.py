@@ -82,7 +82,7 @@ class Watched:
         def ordinary(drafts: Paths, function: SamplerFunction) -> Emissions:
             return replace(code, function=function)(drafts, code.generator(int(self.rng.integers(2**31))))
 
-        def traced(*arguments: Any) -> Any:
+        def traced(*arguments: object) -> Any:
             function = recording(code.function, self.known.update) if missing else code.function
             returned = function(*arguments)
             missing.difference_update(self.known)
@@ -140,7 +140,7 @@ def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) ->
     Code that asks whether it is watched is not to know.
     """
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         steps: set[Step] = set()
         before, gettrace = sys.gettrace(), sys.gettrace
         sys.gettrace = lambda: before
@@ -155,14 +155,14 @@ def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) ->
     return call
 
 
-def _entered(steps: set[Step], frame: FrameType, _: str, __: Any) -> Any:
+def _entered(steps: set[Step], frame: FrameType, _: str, __: object) -> Any:
     """Record the steps of a function of a user that is entered: what `sys.settrace` calls."""
     name = frame.f_code.co_filename
     if not is_users(name):
         return None
     line, place, passes = 0, -1, Counter[Step]()
 
-    def went(_: FrameType, event: str, __: Any) -> Any:
+    def went(_: FrameType, event: str, __: object) -> object:
         nonlocal line, place
         if event == "line":
             step = name, line, LINES, frame.f_lineno

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Paths
@@ -81,7 +82,13 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
 
 @part
 def consecutive(
-    subject: Any, context: Context, rate: float, *, vocab_size: int, draft_length: int, requests: float
+    subject: CalledAsSampler,
+    context: Context,
+    rate: float,
+    *,
+    vocab_size: int,
+    draft_length: int,
+    requests: float,
 ) -> CheckResult:
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 

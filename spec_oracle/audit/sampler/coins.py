@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics.independence import fair_coin_p_values
 from verifiers import Paths
@@ -96,7 +97,7 @@ def coins_agree(  # noqa: PLR0917
 
 
 def _blocks(
-    subject: SamplerSubject, shape: Shape, generator: Any, rng: np.random.Generator, end: float
+    subject: CalledAsSampler, shape: Shape, generator: object, rng: np.random.Generator, end: float
 ) -> Iterator[Coins]:
     """Call with requests that have one open position each, up to a time; yield the coins of some calls."""
     most, made = min(DISJOINT_CALLS, DISJOINT_NUMBERS // shape.numbers), 0

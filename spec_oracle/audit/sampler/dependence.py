@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics import independence, split
 from verifiers import Paths
@@ -152,7 +153,7 @@ def _detectable(found: Mapping[CallSizes, Mapping[str, float]]) -> str:
     return f"smallest share of common random numbers that would be detected: {each}"
 
 
-def equal_calls(subject: Any, seed: int) -> Draw:
+def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
     """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
     generator = subject.code.generator(seed)
 

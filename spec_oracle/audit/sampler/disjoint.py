@@ -22,9 +22,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
-from spec_oracle.audit.results import CheckResult, How, Status, failed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.sampler.coins import coins_agree, open_requests
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
@@ -107,12 +108,12 @@ class Runs:
         sizes = (sorted({getattr(one, axis) for one in self.proven}) for axis in _SIZES.values())
         ranges = ", ".join(f"{name} {a[0]:,} to {a[-1]:,}" for name, a in zip(_SIZES, sizes, strict=True))
         line = f"traced at {len(self.proven)} sizes: all random numbers are disjoint ({ranges})"
-        return replace(result, scope=(*result.scope, line))
+        return remarked(result, scope=(*result.remarks.scope, line))
 
 
 @part
 def independent_calls(
-    subject: Any, context: Context, rate: float, *, calls: int, requests: float
+    subject: SamplerSubject, context: Context, rate: float, *, calls: int, requests: float
 ) -> CheckResult:
     """Judge whether requests of so many calls share randomness: by samples of equal ones, then traced.
 
@@ -129,7 +130,7 @@ def independent_calls(
     is_wrong_alone = context.is_lossy(subject) or (known is not None and known.status is Status.FAILED)
     for run in runs.shared if not is_wrong_alone else ():
         if run.is_always_shared(rate / 4):
-            return failed(str(run), alpha=rate, draws=result.draws, how=How.PROVEN)
+            return failed(str(run), alpha=rate, draws=result.measured.draws, how=How.PROVEN)
     shapes = [shape for shape in runs.doubtful if shape.batch < _MANY][-DISJOINT_SAMPLED:]
     parts: list[Callable[[float], CheckResult]] = []
     if not runs.proven:
@@ -141,10 +142,11 @@ def independent_calls(
     if shapes and not is_wrong_alone:  # coins of a wrong distribution are not fair
         parts.append(lambda rate: coins_agree(subject, context, calls, shapes, rate, seconds))
     found = [part(rate / 4) for part in parts]
-    draws = sum(one.draws for one in (result, *found))
+    draws = sum(one.measured.draws for one in (result, *found))
     failure = next((one for one in found if one.status is Status.FAILED), None)
     detail = "; ".join([result.detail, *(one.detail for one in found if one.status is Status.INCONCLUSIVE)])
-    return replace(failure or runs.told(replace(result, detail=detail)), draws=draws)
+    chosen = failure or runs.told(replace(result, detail=detail))
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
 def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequence[Shape] = SHAPES) -> Runs:
@@ -225,7 +227,7 @@ class _CallsInTurn:
         except (NotTracedError, SubjectRaisedError, ContractError):
             return False
 
-    def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[Any]]]:
+    def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[object]]]:
         """Return the batches, and what the calls come to."""
         code, rng = self.subject.code, np.random.default_rng(self.seed)
         batches = [_batch(self.shape, self.subject.num_paths, self.options, rng) for _ in range(self.calls)]
@@ -238,7 +240,7 @@ class _CallsInTurn:
         ]
         generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
 
-        def run() -> list[Any]:
+        def run() -> list[object]:
             return [
                 code.function(
                     *(array.fresh() for array in arrays),
@@ -266,13 +268,13 @@ class _Batch:
 
     drafts: Paths
     where: NDArray[np.int64]
-    options: dict[str, NDArray[Any]]
+    options: dict[str, Numbers]
 
 
 def _batch(shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator) -> _Batch:
     """Return requests, of which half are greedy, and drafts that end behind the open position or later."""
     drafts, where = open_requests(shape, num_paths, rng)
-    given: dict[str, NDArray[Any]] = {}
+    given: dict[str, Numbers] = {}
     if "draft_lengths" in options:
         given["draft_lengths"] = rng.integers(where, shape.draft_length, endpoint=True)
     if "is_greedy" in options:

@@ -4,6 +4,7 @@ Every array is copied before the call, and compared after it.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import contract_arguments, raising
 from verifiers import Paths
 
@@ -29,7 +31,9 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 @part
-def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Paths, seed: int) -> CheckResult:
+def arrays_kept(
+    subject: CalledAsSampler, context: Context, rate: float, *, drafts: Paths, seed: int
+) -> CheckResult:
     """Call the code once, and compare the arrays."""
     del context, rate
     before = contract_arguments(drafts)
@@ -41,15 +45,15 @@ def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Paths, s
 
 def compared(
     before: Sequence[Any],
-    after: Sequence[Any],
+    after: Sequence[object],
     names: Iterable[str] = ("draft_tokens", "draft_probs", "target_probs"),
 ) -> CheckResult:
     """Return the result for the arguments of a call."""
-    found: dict[str, Any] = {"draws": len(before[0]), "how": How.REPLAYED}
+    say = partial(check_result, draws=len(before[0]), how=How.REPLAYED)
     for name, old, new in zip(names, before, after, strict=True):
         if (changed := np.argwhere(old != np.asarray(new))).size:
             index = tuple(map(int, changed[0]))
             was, now = f"{old[index]:g}", f"{np.asarray(new)[index]:g}"
             detail = f"{name} changed during the call: it was {was} at {list(index)}, and is {now} after it"
-            return failed(detail, **found)
-    return passed("inputs unchanged", **found)
+            return say(Status.FAILED, detail)
+    return say(Status.PASSED, "inputs unchanged")

@@ -20,7 +20,15 @@ from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.exact_comparison import declared_length, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for
-from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
+from spec_oracle.audit.results import (
+    Findings,
+    How,
+    LawResult,
+    NoEvidenceError,
+    Status,
+    check_result,
+    with_findings,
+)
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import draft_table
@@ -91,7 +99,7 @@ def repeated(drafts: Paths, count: int) -> Paths:
     return Paths(*(np.repeat(array, count, axis=0) for array in arrays))
 
 
-def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -> CheckResult:
+def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -> LawResult:
     """Integrate on every instance of the context and judge: lossy, lossless, or too close to tell.
 
     Raises `NoEvidenceError` when that would take more time than the context allows.
@@ -123,7 +131,8 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
         length=declared_length(exact, facts, bound + facts.tolerance),
     )
     least = max(0.0, *(found.total_variation - found.error_bound for found in laws.values()))
-    return CheckResult("", status, detail, rate, 0, least, how=How.REPLAYED, scope=scope, findings=findings)
+    result = check_result(status, detail, how=How.REPLAYED, alpha=rate, total_variation=least, scope=scope)
+    return with_findings(result, findings)
 
 
 def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], context: Context) -> None:

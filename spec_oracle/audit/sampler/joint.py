@@ -7,17 +7,27 @@ most are sampled often enough for the G test to detect any defect of total varia
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draws import Requests, Sampler, confirmed_by_samples
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, main_instances
-from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    Findings,
+    How,
+    LawResult,
+    NoEvidenceError,
+    Status,
+    check_result,
+    with_findings,
+)
 from spec_oracle.audit.sampler.branch_tracing import require_alike
 from spec_oracle.audit.sampler.confirm import confirm_breach, confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.integrated import integrated
@@ -30,7 +40,7 @@ from spec_oracle.audit.sampler.paired_with_rule import (
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.audit.sampling import judge_samples
-from spec_oracle.audit.streams import stream
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.interception import NotTracedError
@@ -44,6 +54,7 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
     """
     rate, facts, source = context.rate, subject.facts, subject.randomness
+    ways: list[Callable[[], CheckResult]]
     if isinstance(source, TakesKeys):
         ways = [partial(compared, pair_by_keys(source.engine), context, rate)]
     elif isinstance(source, TakesNoise):
@@ -72,7 +83,7 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
 CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
 
 
-def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
+def traced(subject: SamplerSubject, context: Context, rate: float) -> LawResult:
     """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
 
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is traced, and
@@ -96,32 +107,33 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     anywhere = partial(traced_law, code, known=known)
     after = partial(laws_after, code, known=known)
     found = judge_laws(laws, instances, facts, anywhere, how="traced", failure=failure, after=after)
-    if not is_output and found.findings is not None and found.findings.worst is None:
-        found = replace(found, breaks_contract=True)
+    if not is_output and found.findings.worst is None:
+        found = replace(found, cause=Cause.BROKEN_CONTRACT)
     if not laws:
         return found
-    if not failure and found.findings and (worst := found.findings.worst):
+    if not failure and (worst := found.findings.worst):
         require_decisions([*known.values()], [*laws.values()])
         line = confirmed_claim(
             subject, laws[worst], context, rate, partial(traced_law, code, instances[worst])
         )
     else:
         require_alike(
-            code, next(iter(instances.values())), stream(context.seed, "sampler/joint/watched"), law_after
+            code, next(iter(instances.values())), context.stream("sampler/joint/watched"), law_after
         )
         seconds = CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
-    return replace(found, scope=(*found.scope, line))
+    remarks = replace(found.remarks, scope=(*found.remarks.scope, line))
+    return replace(found, remarks=remarks)
 
 
 def sampled(
-    subject: Any,
+    subject: CalledAsSampler,
     context: Context,
     rate: float,
     *,
     drafted: Requests | None = None,
     names: Sequence[str] = (),
-) -> CheckResult:
+) -> LawResult:
     """Sample the extended law of one call on every instance of the context, within its budget.
 
     ``drafted`` as in `Sampler`; ``names`` are the instances of the G test, none for the main ones.
@@ -172,7 +184,13 @@ def sampled(
         instances={name: sample.instance for name, sample in samples.items()},
         worst=decision.worst,
     )
-    scopes = (scope, *filter(None, [decision.statistics]))
-    return CheckResult(
-        "", status, detail, rate, draws, bound, how=How.SAMPLED, scope=scopes, findings=findings
+    result = check_result(
+        status,
+        detail,
+        how=How.SAMPLED,
+        alpha=rate,
+        draws=draws,
+        total_variation=bound,
+        scope=(scope, *filter(None, [decision.statistics])),
     )
+    return with_findings(result, findings)

@@ -15,22 +15,22 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.context import Context, stream
+from spec_oracle.audit.results import CheckResult, How, Status, check_result, inconclusive, passed
 from spec_oracle.audit.sampler.batch import options_of
 from spec_oracle.audit.sampler.one_call import Options, require_possible
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
-from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import NO_OPTIONS, new_generator, parameters_of
 from spec_oracle.statistics import (
@@ -101,7 +101,7 @@ class Large:
     num_paths: int
     rng: np.random.Generator
     seed: int
-    generator: Any = None
+    generator: object = None
     requests: int = 0
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = 0.0
@@ -153,7 +153,7 @@ class Large:
 
     def _mixed(self, drafts: Paths) -> tuple[Paths, Options]:
         """Return drafts and optional arguments: own lengths, and every fourth request greedy."""
-        names, options, size = options_of(self.code), dict[str, NDArray[Any]](), drafts.batch
+        names, options, size = options_of(self.code), dict[str, Numbers](), drafts.batch
         tokens, draft, target = np.array(drafts.tokens), drafts.draft_probs, np.array(drafts.target_probs)
         if "is_greedy" in names:
             is_greedy = options["is_greedy"] = (self.requests + np.arange(size)) % _GREEDY == 0
@@ -176,7 +176,7 @@ def _with_generators(code: SamplerCode, rng: np.random.Generator) -> SamplerCode
     if "generators" not in parameters_of(code.function):
         return code
 
-    def function(tokens: Any, draft: Any, target: Any, generator: Any, **options: Any) -> Any:
+    def function(tokens: Any, draft: object, target: object, generator: object, **options: object) -> Any:
         seeds = enumerate(rng.integers(2**31, size=len(tokens)).tolist())
         own = {request: new_generator(code.array, seed) for request, seed in seeds if request % 2}
         return code.function(tokens, draft, target, generator, **options, generators=own)
@@ -189,7 +189,9 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
 
     Inconclusive where a total variation of `LARGE_TV` a token would not be detected.
     """
-    fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.only.items())]
+    fits = [
+        s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.shapes.only.items())
+    ]
     code, rng = replace(subject.code, dtype="float32"), context.stream("sampler/large")
     generator, paths = code.generator(context.seed), subject.num_paths
     has_options = paths == 1 and not {*OPTIONS}.isdisjoint(parameters_of(code.function))
@@ -203,7 +205,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     def fresh(name: str) -> Large:
         return Large(*names[name], code, paths, rng, context.seed, generator)
 
-    if not names or context.most_shapes is not None:
+    if not names or context.shapes.most is not None:
         return passed("", alpha=rate), ()
     part, seconds = split(rate / 2, len(names)), context.shape_seconds
     samples = {name: fresh(name) for name in names}
@@ -222,12 +224,12 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         most=max(needed.values()),
         admitted=context.admitted,
     )
-    told: dict[str, Any] = {"alpha": rate, "draws": decision.draws, "how": How.SAMPLED}
+    say = partial(check_result, alpha=rate, draws=decision.draws, how=How.SAMPLED)
     if decision.worst is not None:
         worst = decision.fresh.get(decision.worst, samples[decision.worst])
         least = total_variation_interval(worst.counts, worst.law, alpha=part).lower
         detail = f"float32 rows, {decision.worst}: {decision.reason}"
-        return failed(detail, total_variation=least, **told), ()
+        return say(Status.FAILED, detail, total_variation=least), ()
     found = {
         name: smallest_detectable_tv_by_g(int(one.counts.sum()), one.law, alpha=part)
         for name, one in decision.fresh.items()
@@ -246,7 +248,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         paces = (needed[name] * one.seconds / one.counts.sum() for name, one in decision.fresh.items())
         budget = 10 * math.ceil(1.5 * sum(paces) / seconds * context.budget / 10)
         detail = f"too few samples at {'; '.join(short)} (--budget {budget} should do)"
-        return inconclusive(detail, scope=scope, **told), ()
+        return say(Status.INCONCLUSIVE, detail, scope=scope), ()
     detail = f"tokens at V {' and '.join(f'{s.vocab_size:,}' for s in fits)} are as expected"
     detail += f" (a total variation of {max(found.values()):.2g} a token would show)"
-    return passed(detail, scope=scope, **told), fits
+    return say(Status.PASSED, detail, scope=scope), fits

@@ -5,7 +5,7 @@ spoilt cache, shows nowhere else.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.throughput import require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.exact import emission_law
 
 LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
@@ -25,7 +26,7 @@ LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.
 INSTANCES = ("flat", "good-draft", "reversed")
 
 
-def length(subject: Any, context: Context) -> CheckResult:
+def length(subject: CalledAsSampler, context: Context) -> CheckResult:
     """Return what `joint` found already, or else judge accepted lengths against the declared rule's."""
     if context.findings.length is not None:
         return context.findings.length

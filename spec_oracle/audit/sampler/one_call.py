@@ -3,15 +3,18 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import (
     ContractError,
     Emissions,
@@ -25,12 +28,12 @@ from spec_oracle.exact.interception.edge_draws import edge_draws
 from spec_oracle.threads import CallEndedError, at_most
 from verifiers import Paths
 
-Options: TypeAlias = Mapping[str, NDArray[Any]]
+Options: TypeAlias = Mapping[str, Numbers]
 
 
 @part
 def one_call(
-    subject: Any,
+    subject: CalledAsSampler,
     context: Context,
     rate: float,
     *,
@@ -48,7 +51,9 @@ def one_call(
     ``form`` are the number types and the layout of the arrays; the others as of `complaint`.
     """
     del context, rate
-    code = replace(subject.code, **form)
+    own = subject.code
+    dtype, ids = form.get("dtype", own.dtype), form.get("ids", own.ids)
+    code = replace(own, dtype=dtype, ids=ids, layout=form.get("layout", own.layout))
     limit = effort.BAD_INPUT_SECONDS if limit is None else limit
     if edges:
         with edge_draws(code.array, seed) as drawn:
@@ -60,14 +65,14 @@ def one_call(
         wrong = complaint(
             code, drafts, generator, limit, options=options, judged=judged, may_refuse=may_refuse
         )
-    found: dict[str, Any] = {"draws": drafts.batch, "how": How.REPLAYED}
-    return failed(wrong, **found) if wrong else passed("what the call returns is possible", **found)
+    say = partial(check_result, draws=drafts.batch, how=How.REPLAYED)
+    return say(Status.FAILED, wrong) if wrong else say(Status.PASSED, "what the call returns is possible")
 
 
 def complaint(
     code: SamplerCode,
     drafts: Paths,
-    generator: Any,
+    generator: object,
     limit: float,
     *,
     options: Options = NO_OPTIONS,

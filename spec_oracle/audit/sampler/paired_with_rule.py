@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import scipy
@@ -26,11 +26,14 @@ from spec_oracle.audit.results import (
     CheckResult,
     Findings,
     How,
+    LawResult,
     NoEvidenceError,
     Pair,
     Status,
+    check_result,
     inconclusive,
     passed,
+    with_findings,
 )
 from spec_oracle.audit.sampler.reference import (
     DISTANCE,
@@ -42,6 +45,7 @@ from spec_oracle.audit.sampler.reference import (
     difference_at_breakpoints,
 )
 from spec_oracle.audit.sampler.throughput import affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
@@ -68,7 +72,7 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
         )
     pair = pair_by_uniforms(code, rule)
     found = compared(pair, context, rate)
-    if found.status is not Status.PASSED or found.findings is None:
+    if found.status is not Status.PASSED:
         return found
     rng = context.stream("sampler/joint/breakpoints")
     main = (instances[name] for name in main_instances(instances))
@@ -195,7 +199,7 @@ class PairedRows:
         return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
 
 
-def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
+def compared(pair: Pair, context: Context, alpha: float) -> LawResult:
     """Compare rows on every instance, most of them on the main ones, within the budget."""
     instances, rng = instances_for(context, 1), context.stream("sampler/joint/rows")
     samples = {name: PairedRows(instance) for name, instance in instances.items()}
@@ -216,7 +220,7 @@ def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
     return _judged(samples, max(samples[name].largest_possible_tv for name in main), rate, pace)
 
 
-def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: float) -> CheckResult:
+def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: float) -> LawResult:
     """Say what the rows come to: a total variation above ``tv`` is excluded."""
     rows = sum(sample.rows for sample in samples.values())
     differing = sum(sample.differing for sample in samples.values())
@@ -246,7 +250,8 @@ def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: flo
     # Rows are too few for a mean number of tokens: no laws.
     findings = Findings(smallest_detectable_tv=tv, instances=instances, length=length)
     scopes = (scope, f"sign tests: p-value {p_value:.1e}")
-    return CheckResult("", status, detail, rate, rows, how=How.REPLAYED, scope=scopes, findings=findings)
+    result = check_result(status, detail, how=How.REPLAYED, alpha=rate, draws=rows, scope=scopes)
+    return with_findings(result, findings)
 
 
 def rows_needed(total_variation: float) -> int:
@@ -255,7 +260,7 @@ def rows_needed(total_variation: float) -> int:
 
 
 def beside_rule(
-    alike: CheckResult, subject: Any, context: Context, calls: Iterable[Paths]
+    alike: CheckResult, subject: CalledAsSampler, context: Context, calls: Iterable[Paths]
 ) -> CheckResult | None:
     """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
 
@@ -263,11 +268,13 @@ def beside_rule(
     `joint` has found no rule, or the budget is too short. ``alike`` says how many rows, and of what calls.
     """
     pair, rng = context.findings.pair, context.stream("sampler/beside rule")
-    if pair is None or alike.draws > affordable(subject, context):
+    if pair is None or alike.measured.draws > affordable(subject, context):
         return None
     with suppress(ContractError, SubjectRaisedError):
         both = (pair(drafts, rng) for drafts in calls)
         if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both):
-            detail = f"{alike.draws:,} rows of {alike.detail}: as a rule's with the same random numbers"
+            detail = (
+                f"{alike.measured.draws:,} rows of {alike.detail}: as a rule's with the same random numbers"
+            )
             return replace(alike, detail=detail, how=How.REPLAYED)
     return None

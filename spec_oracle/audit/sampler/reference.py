@@ -7,11 +7,12 @@ random numbers they can be compared with these functions row by row.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
 from spec_oracle.contracts.sampler import KeyedSampler
@@ -24,7 +25,7 @@ from verifiers.sampling import invert_cdf
 
 PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main instance.
 
-Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = Numbers
 Emission: TypeAlias = tuple[Array, Array]
 Keyed: TypeAlias = Callable[[Paths, NDArray[np.int64], NDArray[np.int64]], Emissions]
 """Verifies drafts of requests with these seeds, [B], whose completions have so many tokens by now, [B]."""

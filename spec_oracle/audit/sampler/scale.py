@@ -9,12 +9,13 @@ distinguish 16,000 tokens.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
@@ -22,6 +23,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.throughput import require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.statistics import split
@@ -55,7 +57,7 @@ DTYPES: Final[Mapping[str, tuple[str, ...]]] = {
 """The types that rows may come in besides float64, by array library."""
 
 
-def scale(subject: Any, context: Context) -> CheckResult:
+def scale(subject: CalledAsSampler, context: Context) -> CheckResult:
     """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
     at_large_vocabulary = SCALE_ROUNDS * SCALE_REQUESTS
     in_one_type = SCALE_TYPE_ROUNDS * SCALE_TYPE_REQUESTS + at_large_vocabulary
@@ -74,7 +76,7 @@ def scale(subject: Any, context: Context) -> CheckResult:
 
 
 @part
-def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
+def every_id(subject: CalledAsSampler, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
     """Request t has the target token t for certain, and another draft: t must come out."""
     code, paths, vocab = subject.code, subject.num_paths, vocab_size
     wanted = np.arange(vocab)
@@ -94,13 +96,13 @@ def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) ->
     return passed(f"each of {vocab} ids is emitted where it has probability 1", draws=vocab)
 
 
-def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[Any], paths: int) -> Paths:
+def _on_every_path(tokens: Numbers, draft: Numbers, target: Numbers, paths: int) -> Paths:
     """Return drafts of ``paths`` equal paths, from arrays with an axis of one path."""
     return Paths(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
 
 
 @part
-def large_offsets(subject: Any, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
+def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
     """Request t drafts t for certain, the target halves between t and t + 1: another request's q shows."""
     code, vocab = subject.code, vocab_size
     drafted = np.arange(vocab)
@@ -116,7 +118,7 @@ def large_offsets(subject: Any, context: Context, rate: float, *, vocab_size: in
 
 
 @part
-def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
+def tokens_by_ratio(subject: CalledAsSampler, context: Context, rate: float) -> CheckResult:
     """Judge the first token of one draft on Zipf-like rows, by groups of tokens."""
     code, paths = subject.code, (subject.num_paths, subject.drafting)
     rng, generator = context.stream("sampler/scale/ratios"), code.generator(context.seed)
@@ -143,7 +145,7 @@ def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
 
 
 @part
-def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> CheckResult:
+def equal_tokens(subject: CalledAsSampler, context: Context, rate: float, *, dtype: str) -> CheckResult:
     """Judge whether samples of equally likely tokens coincide as rarely as they should.
 
     Sample i coincides with an earlier one with probability i / V at most, whatever came before. The number of
@@ -173,7 +175,7 @@ def _first_tokens(
     code: SamplerCode,
     paths: Kind,
     rows: tuple[NDArray[np.float64], NDArray[np.float64]],
-    generator: Any,
+    generator: object,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Return the first tokens, int [B], after one draft each; ``rows`` are those of target and draft."""
@@ -192,7 +194,7 @@ def zipf_row(rng: np.random.Generator, vocab: int) -> NDArray[np.float64]:
     return _normalised(1.0 / (1.0 + rng.permutation(vocab)))
 
 
-def _normalised(weights: NDArray[Any]) -> NDArray[np.float64]:
+def _normalised(weights: Numbers) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
@@ -205,7 +207,7 @@ def cells_by_ratio(target: NDArray[np.float64], draft: NDArray[np.float64]) -> N
     return cell_of
 
 
-def low_precision(subject: Any, instance: Instance, context: Context, rate: float) -> CheckResult:
+def low_precision(subject: CalledAsSampler, instance: Instance, context: Context, rate: float) -> CheckResult:
     """Judge code in every type on a toy and on a large vocabulary; only the types that count can fail it.
 
     The rows of ``instance`` must be exact in every type, so that its law is the one to be kept. A type that
@@ -215,19 +217,19 @@ def low_precision(subject: Any, instance: Instance, context: Context, rate: floa
     refused, scope, notes = {}, [], []
     for dtype in dtypes:
         # What fails in a type that does not count is a note, and needs no smaller inputs.
-        one = replace(context, shrink=context.shrink and dtype in context.dtypes)
+        one = replace(context, shrink=context.shrink and dtype in context.shapes.dtypes)
         parts = (
             partial(completions_in, subject, one, instance=instance, dtype=dtype),
             partial(equal_tokens, subject, one, dtype=dtype),
         )
         result = first_failure(split(rate, len(dtypes)), *parts)
-        draws += result.draws
+        draws += result.measured.draws
         if result.status is Status.FAILED:
-            if dtype in context.dtypes:
+            if dtype in context.shapes.dtypes:
                 return result
             notes.append(f"not for {dtype} rows: {result.detail}")
             continue
-        scope += [f"{dtype}: {line}" for line in result.scope]
+        scope += [f"{dtype}: {line}" for line in result.remarks.scope]
         if result.status is Status.INCONCLUSIVE:
             refused[dtype] = f"; {dtype} refused ({result.detail})"
     kept = ", ".join(dtype for dtype in dtypes if f"{dtype}: " in "".join(scope))
@@ -237,7 +239,7 @@ def low_precision(subject: Any, instance: Instance, context: Context, rate: floa
 
 @part
 def completions_in(
-    subject: Any, context: Context, rate: float, *, instance: Instance, dtype: str
+    subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance, dtype: str
 ) -> CheckResult:
     """Judge the completions of a toy whose rows are exact in the type."""
     rng, code = context.stream(f"sampler/scale/{dtype}"), replace(subject.code, dtype=dtype)

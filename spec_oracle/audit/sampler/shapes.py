@@ -23,6 +23,7 @@ from spec_oracle.audit.results import (
     Status,
     TooSlowError,
     inconclusive,
+    remarked,
 )
 from spec_oracle.audit.sampler.branch_tracing import Watched
 from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape, confirmed_claim
@@ -30,13 +31,14 @@ from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
 from spec_oracle.audit.sampler.tracer import law_after, traced_law
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import JudgedShape, Laws, judge, one_shape
 from spec_oracle.audit.shapes.sampled import TreeCells, batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode
 from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
@@ -63,10 +65,12 @@ Place: TypeAlias = tuple[Shape, DraftTree]
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
-    if not _types(subject, context.dtypes):
-        return inconclusive(f"numpy has no rows of type {', '.join(context.dtypes)}: --array torch has")
-    declared = {**subject.facts.only, **context.only}
-    context = replace(context, only=declared)
+    if not _types(subject, context.shapes.dtypes):
+        return inconclusive(
+            f"numpy has no rows of type {', '.join(context.shapes.dtypes)}: --array torch has"
+        )
+    declared = {**subject.facts.only, **context.shapes.only}
+    context = replace(context, shapes=replace(context.shapes, only=declared))
     notes: tuple[str, ...] = ()
     laws = _laws(subject, context)
     covered = Covered(confirm=partial(_confirm, subject, context, laws))
@@ -79,7 +83,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     if wrong is not None:
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, covered.wrong)
     found = covered.result(extent, context, _by_samples(subject, context.after_claims(), covered))
-    return replace(found, notes=(*found.notes, *notes))
+    return remarked(found, notes=(*found.remarks.notes, *notes))
 
 
 def _traced(
@@ -96,14 +100,14 @@ def _traced(
         covered.try_design(subject, context, extent.design, laws, (1 - SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
         return covered.result(extent, context), extent
-    if not axes or context.findings.law_of is None:
+    if not axes or context.findings.elsewhere is None:
         return None, extent
     end = time.process_time() + SHAPES_SMALL_SHARE * seconds
     return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
 
 
-def _extent(subject: SamplerSubject, context: Context, axes: Mapping[str, tuple[Any, ...]]) -> Extent:
-    return Extent(design(**{**context.only, **axes}), context.only, _optional(subject, context))
+def _extent(subject: CalledAsSampler, context: Context, axes: Mapping[str, tuple[AxisValue, ...]]) -> Extent:
+    return Extent(design(**{**context.shapes.only, **axes}), context.shapes.only, _optional(subject, context))
 
 
 def _confirm(
@@ -125,8 +129,8 @@ def _confirm(
 
 def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callable[[Instance], EmissionLaw]:
     """Return what traces the code on an instance, and confirms a defect with ordinary samples."""
-    assert context.findings.law_of is not None
-    law_of = partial(context.findings.law_of, end=end)
+    assert context.findings.elsewhere is not None
+    law_of = partial(context.findings.elsewhere.law_of, end=end)
 
     def confirmed(instance: Instance) -> EmissionLaw:
         law = law_of(instance)
@@ -138,7 +142,9 @@ def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callabl
 
 
 @part
-def traced_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
+def traced_shape(
+    subject: SamplerSubject, context: Context, rate: float, *, shape: Shape, seed: int
+) -> CheckResult:
     """Trace the code at one shape, and compare with the target; a defect is confirmed by samples."""
     del rate
     laws = _laws(subject, context)
@@ -153,12 +159,12 @@ def _types(subject: SamplerSubject, dtypes: Sequence[str] = AXES["dtype"]) -> tu
     return tuple(dtype for dtype in dtypes if subject.code.array == "torch" or dtype != "bfloat16")
 
 
-def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
+def _optional(subject: CalledAsSampler, context: Context) -> dict[str, tuple[AxisValue, ...]]:
     """Return values that need not be tried: types that do not count, and one path of code for several.
 
     With one path the arrays of the contract have no axis of paths.
     """
-    types = tuple(dtype for dtype in AXES["dtype"] if dtype not in context.dtypes)
+    types = tuple(dtype for dtype in AXES["dtype"] if dtype not in context.shapes.dtypes)
     return {"dtype": types, "num_paths": (1,) if subject.num_paths > 1 else ()}
 
 
@@ -225,13 +231,13 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     if "generators" in options:
         own = np.flatnonzero(groups[options["generators"]]).tolist()
 
-    def another(generator: Any) -> Any:
+    def another(generator: object) -> object:
         if isinstance(generator, EnumeratedGenerator):
             return EnumeratedGenerator()
         return new_generator(code.array, next(seeds))
 
-    def function(tokens: Any, draft: Any, target: Any, generator: Any) -> Any:
-        given: dict[str, Any] = {name: array.fresh() for name, array in arrays.items()}
+    def function(tokens: object, draft: object, target: object, generator: object) -> Any:
+        given: dict[str, object] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
             given["generators"] = {request: another(generator) for request in own}
         return code.function(tokens, draft, target, generator, **given)
@@ -241,7 +247,7 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
 
 def _forms(
     subject: SamplerSubject, context: Context, laws: Laws, covered: Covered
-) -> dict[str, tuple[Any, ...]]:
+) -> dict[str, tuple[AxisValue, ...]]:
     """Return the axes with the values that the code takes; nothing for code that cannot be traced."""
     joint = context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
@@ -250,11 +256,11 @@ def _forms(
     forms["num_paths"] = (subject.num_paths,)
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
-    forms |= {name: values for name, values in context.only.items() if name in forms}
-    usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
-    plain = Shape(**{**usual, **{name: values[0] for name, values in context.only.items()}})
+    forms |= {name: values for name, values in context.shapes.only.items() if name in forms}
+    usual: dict[str, object] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
+    plain = Shape(**{**usual, **{name: values[0] for name, values in context.shapes.only.items()}})
     optional = _optional(subject, context)
-    taken: dict[str, tuple[Any, ...]] = {}
+    taken: dict[str, tuple[AxisValue, ...]] = {}
     trials: dict[Shape, Covered] = {}
     for name, values in forms.items():
         taken[name] = ()
@@ -311,7 +317,9 @@ def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> 
     found, shapes_of = large(subject, context, context.rate / 2)
     covered.sampled += shapes_of
     detail = "; ".join(filter(None, (found.detail, small.detail)))
-    return replace(found, detail=detail, scope=small.scope + found.scope, draws=small.draws + found.draws)
+    measured = replace(found.measured, draws=small.measured.draws + found.measured.draws)
+    found = remarked(found, scope=small.remarks.scope + found.remarks.scope)
+    return replace(found, detail=detail, measured=measured)
 
 
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
@@ -324,10 +332,10 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     if not trees:
         sizes = {
             "vocab_size": AXES["vocab_size"][:20],
-            "dtype": _types(subject, context.dtypes)[:1],
+            "dtype": _types(subject, context.shapes.dtypes)[:1],
             "num_paths": (subject.num_paths,),
         }
-        few = design(**{**sizes, **context.only})
+        few = design(**{**sizes, **context.shapes.only})
         first = few.shapes[: few.of_values]
         trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in first]
     share = SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
@@ -337,7 +345,10 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         raise TooSlowError(too_slow(subject, context, SHAPES_REQUESTS))
     most = SHAPES_MOST_SAMPLED
     trees, not_traced, unlike = (
-        sorted((one for one in listed if one[0].dtype in context.dtypes and not one[0].options), key=_numbers)
+        sorted(
+            (one for one in listed if one[0].dtype in context.shapes.dtypes and not one[0].options),
+            key=_numbers,
+        )
         for listed in (trees, covered.not_traced, covered.unlike)
     )
     if unlike:

@@ -8,7 +8,7 @@ number of outcomes.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -49,7 +50,9 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 @part
-def same_seed(subject: Any, context: Context, rate: float, *, drafts: Paths, seed: int) -> CheckResult:
+def same_seed(
+    subject: CalledAsSampler, context: Context, rate: float, *, drafts: Paths, seed: int
+) -> CheckResult:
     """Call the code twice with the same seed, and compare what it emits; few requests more often."""
     del context, rate
     count, code = drafts.batch, subject.code
@@ -64,7 +67,9 @@ def same_seed(subject: Any, context: Context, rate: float, *, drafts: Paths, see
 
 
 @part
-def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+def other_seeds(
+    subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance
+) -> CheckResult:
     """Judge whether the completions of two neighbouring seeds are independent."""
     rng = context.stream("sampler/streams/other seeds")
     toy = PairToy(subject.code, (instance, instance), rng)
@@ -84,7 +89,7 @@ def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instan
 
 
 @part
-def unrelated_seeds(subject: Any, context: Context, rate: float) -> CheckResult:
+def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> CheckResult:
     """Judge whether equal requests of neighbouring seeds are independent, whatever their distribution."""
     rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
     batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
@@ -109,7 +114,7 @@ class PairToy:
         laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
         self._second, self.law = len(laws[1]), np.outer(*laws).reshape(-1)
 
-    def texts(self, batch: int, generator: Any, member: int = 0) -> NDArray[np.int64]:
+    def texts(self, batch: int, generator: object, member: int = 0) -> NDArray[np.int64]:
         """Call the code on fresh drafts of one instance; return the cells of its texts, int [B]."""
         instance = self._instances[member].floats
         emissions = self._code(sampled_drafts(instance, batch, self._rng), generator)

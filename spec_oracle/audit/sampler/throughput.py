@@ -1,11 +1,12 @@
 """How fast a subject verifies requests, and what of a check its budget pays."""
 
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
@@ -13,7 +14,7 @@ PACE_CALLS: Final = 8  # Such calls at most; the fastest counts, since other pro
 PACE_SECONDS: Final = 0.1  # Time after which no further one begins.
 
 
-def pace(subject: Any, context: Context) -> float:
+def pace(subject: CalledAsSampler, context: Context) -> float:
     """Return verified requests per second of the fastest of some calls: the first may compile.
 
     Infinite where the subject raises: the checks will say so better. It is measured once a subject and seed.
@@ -35,18 +36,18 @@ def pace(subject: Any, context: Context) -> float:
     return known[context.seed]
 
 
-def affordable(subject: Any, context: Context, share: float = 1.0) -> float:
+def affordable(subject: CalledAsSampler, context: Context, share: float = 1.0) -> float:
     """Return how many verified requests of a subject a share of the budget pays."""
     return share * context.budget * pace(subject, context)
 
 
-def require_affordable(subject: Any, context: Context, least: int) -> None:
+def require_affordable(subject: CalledAsSampler, context: Context, least: int) -> None:
     """Raise `TooSlowError` where the budget does not pay so many requests."""
     if least > affordable(subject, context):
         raise TooSlowError(too_slow(subject, context, least))
 
 
-def too_slow(subject: Any, context: Context, least: int) -> str:
+def too_slow(subject: CalledAsSampler, context: Context, least: int) -> str:
     """Say what a check takes, which is more than its part of the budget pays."""
     rate = pace(subject, context)
     return f"takes {least:,} requests, about {least / rate:,.1f} s at {rate:,.0f} a second; raise --budget"

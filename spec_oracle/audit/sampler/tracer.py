@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Collection
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def law_after(
         time.process_time() + max_seconds,
     )
 
-    def call() -> Any:
+    def call() -> object:
         tokens, draft, target = (given.fresh() for given in inputs)
         returned = code.function(tokens, draft, target, _generator(code))
         require_finished(returned)
@@ -136,7 +136,7 @@ def law_after(
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
 
 
-def _generator(code: SamplerCode) -> Any:
+def _generator(code: SamplerCode) -> object:
     """Return a generator of the library whose draws are enumerated."""
     if code.array == "numpy":
         return EnumeratedGenerator()
@@ -145,7 +145,7 @@ def _generator(code: SamplerCode) -> Any:
     return torch.Generator()
 
 
-def _outcome(branch: Branch[Any], drafts: Paths, request: int) -> RunOutcome:
+def _outcome(branch: Branch[object], drafts: Paths, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)

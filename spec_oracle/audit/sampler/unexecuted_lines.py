@@ -54,13 +54,18 @@ def with_notes(reports: Iterable[SubjectReport]) -> tuple[SubjectReport, ...]:
     """
     listed, ran = tuple(reports), defaultdict[str, set[int]](set)
     for report in listed:
-        for name, lines in report.lines.items():
+        for name, lines in report.code.lines.items():
             ran[name] |= lines
-    notes = (_note(unrun({name: ran[name] for name in report.lines})) for report in listed)
+    notes = (_note(unrun({name: ran[name] for name in report.code.lines})) for report in listed)
     return tuple(
-        replace(report, notes=(*report.notes, note)) if note and report.verdict not in _WRONG else report
+        _with_note(report, note) if note and report.verdict not in _WRONG else report
         for report, note in zip(listed, notes, strict=True)
     )
+
+
+def _with_note(report: SubjectReport, note: str) -> SubjectReport:
+    remarks = report.remarks
+    return replace(report, remarks=replace(remarks, notes=(*remarks.notes, note)))
 
 
 def _note(places: Sequence[str]) -> str:

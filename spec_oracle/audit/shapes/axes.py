@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+AxisValue: TypeAlias = Any  # an int on axes of sizes, a str on others
+Axes: TypeAlias = Mapping[str, Sequence[AxisValue]]
+"""The values of each axis."""
 
 VOCABULARIES: Final = (
     *(3, 2, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 64, 100, 128, 255, 256, 257, 1_000, 1_024),
@@ -40,7 +44,7 @@ _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def needs_others(axis: str, value: Any) -> bool:
+def needs_others(axis: str, value: AxisValue) -> bool:
     """Whether a value means something only where a batch has more than one request."""
     return value in _OF_OTHERS.get(axis, ())
 
@@ -107,7 +111,7 @@ class Shape:
         return ", ".join([sizes, *filter(None, special)])
 
 
-AXES: Final[Mapping[str, Sequence[Any]]] = {
+AXES: Final[Mapping[str, Sequence[AxisValue]]] = {
     "vocab_size": VOCABULARIES,
     "draft_length": LENGTHS,
     "batch": BATCHES,

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -15,18 +15,20 @@ from spec_oracle.audit.results import (
     Cover,
     How,
     NoEvidenceError,
+    Remarks,
     Status,
     failed,
     inconclusive,
     passed,
 )
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
 from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
@@ -67,7 +69,7 @@ class Covered:
     small: list[Shape] = field(default_factory=list)
     small_wrong: list[Shape] = field(default_factory=list)
     sampled: list[Shape] = field(default_factory=list)
-    refused: dict[tuple[str, Any], str] = field(default_factory=dict)
+    refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict)
     raised: list[tuple[Shape, str]] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     unlike: list[tuple[Shape, DraftTree]] = field(default_factory=list)
@@ -85,21 +87,26 @@ class Covered:
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
 
     @property
-    def wrong(self) -> dict[str, Any]:
+    def wrong(self) -> dict[str, object]:
         """The shape that is wrong, and the seed of its tree, by name; nothing where none is."""
         if self.lossy is not None:
             return {"shape": self.lossy.shape, "seed": self.lossy.seed}
         return {"shape": self.small_wrong[0], "seed": 0} if self.small_wrong else {}
 
     def try_design(
-        self, subject: Any, context: Context, design: Design, laws: Laws, seconds: float = math.inf
+        self,
+        subject: CalledAsSampler,
+        context: Context,
+        design: Design,
+        laws: Laws,
+        seconds: float = math.inf,
     ) -> None:
         """Judge the shapes of a design in their order, until one is a defect, or time is over.
 
         Those that have every value of every axis may take a large part of the budget, since a value that was
         not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
         """
-        shapes, ends = design.shapes[: context.most_shapes], (design.of_values, design.early)
+        shapes, ends = design.shapes[: context.shapes.most], (design.of_values, design.early)
         first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
         started, seed = time.process_time(), context.seed + len(first)
         end = started + seconds
@@ -110,7 +117,7 @@ class Covered:
 
     def try_shapes(  # noqa: PLR0917
         self,
-        subject: Any,
+        subject: CalledAsSampler,
         context: Context,
         shapes: Sequence[Shape],
         laws: Laws,
@@ -125,7 +132,7 @@ class Covered:
         and `NoEvidenceError` where what was traced is contradicted.
         """
         for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
-            for dtype in (shape.dtype, context.dtypes[-1]):
+            for dtype in (shape.dtype, context.shapes.dtypes[-1]):
                 started = time.process_time()
                 if started > end or self.lossy:
                     return
@@ -134,14 +141,14 @@ class Covered:
                 left = end - started
                 most = max(min(SHAPES_SECONDS, left), share * left)
                 explained = subject.facts.explained(one.draft_length + 1)
-                limit = started + (most if dtype in context.dtypes else SHAPES_OTHER_TYPE_SECONDS)
+                limit = started + (most if dtype in context.shapes.dtypes else SHAPES_OTHER_TYPE_SECONDS)
                 try:
                     found = judge(one, tree, laws, explained=explained, end=limit)
                     if found.is_lossy and dtype not in self.other_types:
                         self.confirm(replace(found, seed=number), tree)
                 except NoEvidenceError as error:
                     self.not_traced.append((one, tree))
-                    if dtype in context.dtypes:
+                    if dtype in context.shapes.dtypes:
                         raise
                     self.left_out[_short(error)] += 1
                     continue
@@ -156,14 +163,14 @@ class Covered:
                 finally:
                     self.seconds += time.process_time() - started
                     self.units += cost(one)
-                if dtype in context.dtypes or not found.is_lossy:
+                if dtype in context.shapes.dtypes or not found.is_lossy:
                     self.shapes.append(replace(found, seed=number))
                     break
                 self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
 
     def _is_told(self, error: Exception, shape: Shape, context: Context) -> bool:
         """Whether an error is about rows of a type that does not count; then it is told apart."""
-        if shape.dtype in context.dtypes:
+        if shape.dtype in context.shapes.dtypes:
             return False
         if isinstance(error, NotTracedError):
             self.left_out[_short(error)] += 1
@@ -179,7 +186,11 @@ class Covered:
         return shape
 
     def try_small_sizes(
-        self, subject: Any, context: Context, end: float, law_of: Callable[[Instance], EmissionLaw]
+        self,
+        subject: CalledAsSampler,
+        context: Context,
+        end: float,
+        law_of: Callable[[Instance], EmissionLaw],
     ) -> CheckResult | None:
         """Find the law of all emissions at small sizes; return a failure, None where there is none."""
         for vocab, length in SMALL:
@@ -226,17 +237,17 @@ class Covered:
         known = [*tried, *self.small, *self.sampled]
         exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
-        fields: dict[str, Any] = {"how": how, "notes": notes, "coverage": self.coverage}
+        remarks = Remarks(self.scope(extent), notes, self.coverage)
         if sampled is not None:
             detail = "; ".join(filter(None, (exact, sampled.detail)))
-            scope = (*self.scope(extent), *sampled.scope)
-            fields["how"] = how if self.shapes and not self.unlike else sampled.how
-            found = replace(sampled, detail=detail, scope=scope, **fields)
+            remarks = replace(remarks, scope=(*remarks.scope, *sampled.remarks.scope))
+            exactly = self.shapes and not self.unlike
+            found = replace(sampled, detail=detail, how=how if exactly else sampled.how, remarks=remarks)
         elif not self.shapes:
             reasons = ", ".join(self.left_out) or "raise --budget"
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)
         else:
-            found = passed(exact, scope=self.scope(extent), **fields)
+            found = replace(passed(exact, how=how), remarks=remarks)
         if found.status is Status.PASSED and (tried or self.refused) and (why := self._open(extent, context)):
             return replace(found, status=Status.INCONCLUSIVE, detail=f"{why}; {found.detail}")
         return found
@@ -251,7 +262,7 @@ class Covered:
             return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}"
         tried = [*(one.shape for one in self.shapes), *self.small, *self.sampled]
         missing = extent.missing(tried)
-        if not missing or context.most_shapes is not None:
+        if not missing or context.shapes.most is not None:
             return ""
         budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
         listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())

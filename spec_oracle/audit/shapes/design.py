@@ -8,12 +8,12 @@ should fail at once. In the second, those come first that have most new pairs fo
 (`spec_oracle.audit.shapes.pairs`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape, needs_others
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Axes, AxisValue, Shape, needs_others
 from spec_oracle.audit.shapes.pairs import MOST_OF_A_BATCH, MOST_POSITIONS, Pairs, Untried, cost, pairs_of
 
 MOST_NUMBERS: Final = 6_000_000
@@ -51,7 +51,7 @@ class Design:
     shapes: tuple[Shape, ...]
     of_values: int
     early: int
-    axes: Mapping[str, Sequence[Any]]
+    axes: Axes
 
     @property
     def pairs(self) -> Pairs:
@@ -60,7 +60,7 @@ class Design:
 
 
 @lru_cache(maxsize=32)
-def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design:
+def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[AxisValue, ...]) -> Design:
     """Return shapes that have every value of every axis, then shapes that have all pairs of values.
 
     ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the
@@ -92,7 +92,7 @@ def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
     return ordered
 
 
-def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+def _of_values(axes: Axes) -> Iterable[Shape]:
     """Yield shapes that have every value: no two sizes are large together.
 
     Large batches come with the smallest vocabularies and one draft, long drafts with the next ones in small
@@ -130,7 +130,7 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
         )
 
 
-def _of_options(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+def _of_options(axes: Axes) -> Iterable[Shape]:
     """Yield shapes that have every value of every optional argument, at small sizes and at large ones.
 
     Drafts are long at the small ones; at the large ones the vocabulary is the largest of which a few requests
@@ -158,7 +158,7 @@ def _of_options(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
             yield Shape(vocab, length, kind=kinds[number % len(kinds)], **rows)
 
 
-def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterable[Shape]:
+def _lost(axes: Axes, shapes: Sequence[Shape]) -> Iterable[Shape]:
     """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
     least = {
         name: values[0] if name == "place" or name in OPTIONS else min(values)
@@ -172,7 +172,7 @@ def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterabl
             yield Shape(**{**least, name: value})
 
 
-def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+def _of_special_interest(axes: Axes) -> Iterable[Shape]:
     """Yield what comes before the other pairs: rows of the largest vocabularies that are not sparse."""
     for number, kind in enumerate(("spread", "near", "flat", "special")):
         if kind in axes["kind"]:
@@ -186,7 +186,7 @@ def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
             )
 
 
-def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
+def _affordable(shape: Shape, axes: Axes, most_numbers: int) -> Shape:
     """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers.
 
     Alone a request has one place, and no others are this or that.

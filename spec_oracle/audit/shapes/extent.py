@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES, Axes, AxisValue, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.pairs import cost, pairs_of
 
@@ -31,10 +31,10 @@ class Extent:
     """
 
     design: Design
-    declared: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    optional: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    declared: Axes = field(default_factory=dict)
+    optional: Axes = field(default_factory=dict)
 
-    def missing(self, tried: Sequence[Shape]) -> dict[str, list[Any]]:
+    def missing(self, tried: Sequence[Shape]) -> dict[str, list[AxisValue]]:
         """Return the values that must be tried and were not, by axis."""
         known = self._known(tried)
         open_values = {
@@ -43,7 +43,7 @@ class Extent:
         }
         return {axis: values for axis, values in open_values.items() if values}
 
-    def _known(self, tried: Sequence[Shape]) -> dict[str, set[Any]]:
+    def _known(self, tried: Sequence[Shape]) -> dict[str, set[AxisValue]]:
         return {axis: {getattr(shape, axis) for shape in tried} for axis in self.design.axes}
 
     def how_much(self, tried: Sequence[Shape]) -> str:
@@ -76,12 +76,12 @@ class Extent:
             for axis, values in self.declared.items()
         )
 
-    def named(self, axis: str, *values: Any) -> str:
+    def named(self, axis: str, *values: AxisValue) -> str:
         """Return values of an axis as people read them."""
         shown = ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
         return f"{_TITLES.get(axis, axis)} {shown}"
 
-    def how_to_declare(self, axis: str, refused: Any) -> str:
+    def how_to_declare(self, axis: str, refused: AxisValue) -> str:
         """Say how a user declares that the code need not take a value."""
         if axis not in NAMES:
             return "it must take these"
@@ -135,5 +135,5 @@ def _rounded_up(value: float) -> float:
     return math.ceil(value / unit) * unit
 
 
-def _range(values: set[Any]) -> str:
+def _range(values: set[AxisValue]) -> str:
     return f"{min(values)} to {max(values)} ({len(values)} sizes)" if len(values) > 1 else str(*values)

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import tree_of, wanted_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
 from verifiers import Paths
@@ -90,7 +91,7 @@ def _gap(account: Account) -> str:
 
 
 def one_shape(
-    subject: Any, laws: Laws, shape: Shape, seed: int, confirm: Confirm = lambda *_: None
+    subject: CalledAsSampler, laws: Laws, shape: Shape, seed: int, confirm: Confirm = lambda *_: None
 ) -> CheckResult:
     """Judge one shape, with its tree of that seed."""
     tree = tree_of(shape, seed, subject.drafting)

@@ -5,14 +5,14 @@ that no shape before it has, for what a run costs. Pairs with which the arrays w
 left out, and so are values that need others in the batch where there are none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import combinations, permutations
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from spec_oracle.audit.shapes.axes import AXES, Shape, needs_others
+from spec_oracle.audit.shapes.axes import AXES, Axes, AxisValue, Shape, needs_others
 
-Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
+Pairs: TypeAlias = frozenset[tuple[str, AxisValue, str, AxisValue]]
 
 MOST_OF_A_BATCH: Final = 500_000
 """Most probabilities that are handed over for a batch in one call."""
@@ -55,7 +55,7 @@ def cost(shape: Shape) -> float:
 class Untried:
     """The pairs of values that no shape has yet: by axis, value and other axis, the values there as bits."""
 
-    def __init__(self, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> None:
+    def __init__(self, axes: Axes, most_numbers: int) -> None:
         self._axes = dict(axes)
         self._most_numbers = most_numbers
         # Values that need others in the batch come after the first one of their axis.
@@ -67,7 +67,7 @@ class Untried:
             name for name, values in axes.items() if any(needs_others(name, v) for v in values)
         ]
         self._several = min((size for size in axes["batch"] if size > 1), default=1)
-        self._left: dict[tuple[str, Any, str], int] = {}
+        self._left: dict[tuple[str, AxisValue, str], int] = {}
         for one, other in permutations(self._axes, 2):
             for value in axes[one]:
                 room = (self._shape({one: value, other: second}) is not None for second in axes[other])
@@ -100,7 +100,7 @@ class Untried:
                 second = self._axes[other][left.bit_length() - 1]
                 yield self.take(self._best({one: value, other: second})[1])
 
-    def _best(self, chosen: Mapping[str, Any]) -> tuple[float, Shape]:
+    def _best(self, chosen: Mapping[str, AxisValue]) -> tuple[float, Shape]:
         """Return minus what a shape with ``chosen`` values is worth, and that shape."""
         gain, known = 0, dict(chosen)
         for axis in (name for name in self._axes if name not in chosen):
@@ -122,7 +122,7 @@ class Untried:
         assert shape is not None
         return -gain / _price(shape), shape
 
-    def _shape(self, values: Mapping[str, Any]) -> Shape | None:
+    def _shape(self, values: Mapping[str, AxisValue]) -> Shape | None:
         """Return the least shape with these values, None where it is too large."""
         chosen = {**self._least, **values}
         if chosen["batch"] == 1 and any(needs_others(name, chosen[name]) for name in self._of_others):

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.kinds import (
     SPARSE,
@@ -26,7 +27,6 @@ from spec_oracle.audit.shapes.kinds import (
     special_rows,
     spread_rows,
 )
-from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings

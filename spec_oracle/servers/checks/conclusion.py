@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, How, Status
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    How,
+    LawResult,
+    Measured,
+    Remarks,
+    Status,
+    TextCounterexample,
+)
 from spec_oracle.audit.sampling import SampledDecision
 from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.checks.bins import Tree
@@ -72,7 +80,8 @@ def result_of(
         status = Status.INCONCLUSIVE
         seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
     scope = (f"{what}: {decision.statistics}",)
-    return CheckResult("", status, f"{what}: {seen}", rate, decision.draws, how=How.SAMPLED, scope=scope)
+    detail = f"{what}: {seen}"
+    return CheckResult("", status, detail, How.SAMPLED, Measured(rate, decision.draws), Remarks(scope))
 
 
 def would_show(tv: float) -> str:
@@ -85,18 +94,18 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
     if result.status is not Status.FAILED or not is_unconfirmed(context):
         return result
     detail = f"{UNCONFIRMED} ({result.detail})"
-    return replace(result, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
+    return replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
 
 
 def conclude(
-    subject: ServerSubject, result: CheckResult, distinguished: float, uncertain: str = ""
-) -> CheckResult:
+    subject: ServerSubject, result: LawResult, distinguished: float, uncertain: str = ""
+) -> LawResult:
     """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
 
     ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
     says why no number of completions would detect less, "" where more would.
     """
-    completions, sampling, found = subject.completions, subject.server.sampling, result.findings or Findings()
+    completions, sampling, found = subject.completions, subject.server.sampling, result.findings
     drafts, doubt, reason = completions.drafts, doubt_of(subject), ""
     if drafts.accepted is None:
         drafts = subject.server.drafts().since(completions.before)
@@ -119,12 +128,12 @@ def conclude(
         f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}, "
         f"API {subject.server.api.name}"
     )
-    scope = [asked, *result.scope]
+    scope = [asked, *result.remarks.scope]
     if drafts.drafted is not None:
         scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
     scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
-    return replace(result, scope=tuple(scope), findings=found)
+    return replace(result, remarks=replace(result.remarks, scope=tuple(scope)), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:

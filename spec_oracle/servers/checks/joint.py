@@ -4,7 +4,6 @@ A server that reports its probabilities is its own oracle; another is compared w
 """
 
 import time
-from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
@@ -12,8 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
+from spec_oracle.audit.results import (
+    CheckResult,
+    Findings,
+    LawResult,
+    NoEvidenceError,
+    Remarks,
+    Shown,
+    TextCounterexample,
+    inconclusive,
+    with_findings,
+)
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
@@ -94,14 +102,24 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     shown = _counterexample(subject, tree, counts) if decision.reason else None
     found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
     result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
-    result = replace(result, findings=found, scope=(*scope, *result.scope), shown=shown)
-    result = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
+    found_by = LawResult(
+        "",
+        result.status,
+        result.detail,
+        result.how,
+        result.measured,
+        Remarks((*scope, *result.remarks.scope)),
+        Shown(shown),
+        findings=found,
+    )
+    concluded = conclude(subject, found_by, float(tree.law[tree.depth >= 2].sum()), uncertain)
     left = context.budget - (time.monotonic() - start)
     doubt = _doubt_of_probabilities(subject, context, tree, counts, left) if decision.reason else ""
     if not doubt:
-        return result
-    found, detail = Findings(is_reference_wrong=True), f"{doubt} ({result.detail})"
-    return inconclusive(detail, alpha=result.alpha, draws=result.draws, findings=found)
+        return concluded
+    detail, measured = f"{doubt} ({concluded.detail})", concluded.measured
+    undecided = inconclusive(detail, alpha=measured.alpha, draws=measured.draws)
+    return with_findings(undecided, Findings(is_reference_wrong=True))
 
 
 def _counterexample(

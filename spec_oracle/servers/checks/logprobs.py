@@ -5,11 +5,12 @@ a completion must be the one that a one-token request reports after the same tok
 what equal requests differ by anyway. Nothing is estimated, so one completion decides.
 """
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion, Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
@@ -54,10 +55,10 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     )
     if not drafted and subject.completions.drafts.drafted:
         detail += "; the server drafts nothing where log-probabilities are asked for"
-    known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": (ratios.in_words(),)}
+    say = partial(check_result, draws=completions, how=How.SAMPLED, notes=(ratios.in_words(),))
     if reading.tolerance > effort.SERVER_LOGPROBS_COARSEST:
-        return inconclusive(f"{detail}; {reported.uncertainty}", **known)
-    return passed(detail, **known)
+        return say(Status.INCONCLUSIVE, f"{detail}; {reported.uncertainty}")
+    return say(Status.PASSED, detail)
 
 
 def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:

@@ -21,7 +21,15 @@ from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import Distribution, Logs
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
-from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
+from spec_oracle.audit.results import (
+    CheckResult,
+    Findings,
+    Status,
+    inconclusive,
+    not_asked,
+    remarked,
+    with_findings,
+)
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
@@ -126,11 +134,11 @@ def _as_verdict(
         reason = never_happened(drafts)
     if not reason and not read.suffices(0, plan.detect, rate):
         reason = f"that is not {plan.detect:g} yet; raise --budget or --detect"
-    scope = result.scope
+    scope = result.remarks.scope
     if drafts.drafted is not None:
         scope = (*scope, f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
     found = Findings(smallest_detectable_tv=max(read.detected(rate)))
-    result = replace(result, scope=scope, findings=found)
+    result = with_findings(remarked(result, scope=scope), found)
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
     return result

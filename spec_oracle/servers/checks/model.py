@@ -9,13 +9,22 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    How,
+    Status,
+    check_result,
+    inconclusive,
+    not_asked,
+)
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
@@ -130,7 +139,10 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
         return inconclusive("too few probabilities are reported; use --top-k, or temperature 1")
     what = "next-token distributions of requests for one token"
     result = told(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
-    return replace(result, proviso=result.proviso and result.proviso + _of_its_own(context))
+    if not result.remarks.proviso:
+        return result
+    proviso = result.remarks.proviso + _of_its_own(context)
+    return replace(result, remarks=replace(result.remarks, proviso=proviso))
 
 
 def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
@@ -140,18 +152,18 @@ def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResul
         f"{what} differ by {apart.mean:.2g} from the reference's, in total variation on average over "
         f"{tokens:,} tokens"
     )
-    known: dict[str, Any] = {"draws": tokens, "how": How.SAMPLED}
+    say = partial(check_result, draws=tokens, how=How.SAMPLED)
     if (least := apart.mean - apart.half - noise) > detect:
         kind = f", as the reference's at {temperature:.2g} times the temperature" if temperature else ""
         detail = f"{detail}{kind}: {EXPLAINS} this"
-        return failed(detail, total_variation=least, proviso=NAMED, **known)
+        return say(Status.FAILED, detail, total_variation=least, proviso=NAMED)
     if apart.mean + apart.half <= detect:
-        return passed(f"{detail}; {detect:g} would show", **known)
+        return say(Status.PASSED, f"{detail}; {detect:g} would show")
     doubt = f"+- {apart.half:.2g}"
     if noise > apart.half:
         doubt = f"up to {noise:.2g} of it are noise of equal requests"
     open_ = f"{detail}, {doubt}: not surely less than {detect:g}; raise --budget or --detect"
-    return inconclusive(open_, is_undecided=least > 0, **known)
+    return say(Status.INCONCLUSIVE, open_, cause=Cause.UNDECIDED if least > 0 else None)
 
 
 def compare(prefixes: Iterable[Prefix], own: Distributions, theirs: Distributions, apart: Distances) -> None:
@@ -183,15 +195,15 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
             raise
     every = sorted(counts[0] | counts[1], key=repr)
     fit = homogeneity(*([tally[one] for one in every] for tally in counts), alpha=rate)
-    known: dict[str, Any] = {"draws": fit.draws[0], "how": How.SAMPLED, "alpha": rate, "scope": (str(fit),)}
+    say = partial(check_result, draws=fit.draws[0], how=How.SAMPLED, alpha=rate, scope=(str(fit),))
     what = f"{fit.draws[0]:,} samples of one token, and {fit.draws[1]:,} of the reference server,"
     if not fit.passed:
         detail = f"{what} are distributed differently: {EXPLAINS} why completions differ"
-        return failed(detail, proviso=NAMED, **known)
+        return say(Status.FAILED, detail, proviso=NAMED)
     found = f"{what} are distributed alike; a total variation of {fit.smallest_detectable_tv:.2g} would show"
     if fit.smallest_detectable_tv > effort.SERVER_ONE_TOKEN_TV:
-        return inconclusive(f"{found}; raise --budget", **known)
-    return passed(found, **known)
+        return say(Status.INCONCLUSIVE, f"{found}; raise --budget")
+    return say(Status.PASSED, found)
 
 
 def _of_its_own(context: Context) -> str:

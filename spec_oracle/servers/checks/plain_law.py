@@ -55,5 +55,5 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     result = result_of(what, decision, subject.plan.coarse, context.rate, uncertain)
     if result.status is Status.PASSED and reported.drafted:
         detail = f"{reported.drafted} tokens were drafted for one-token requests: not target-only decoding"
-        return inconclusive(detail, alpha=result.alpha, draws=result.draws)
+        return inconclusive(detail, alpha=result.measured.alpha, draws=result.measured.draws)
     return result

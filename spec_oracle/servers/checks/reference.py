@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
+from spec_oracle.audit.results import (
+    CheckResult,
+    Findings,
+    How,
+    NoEvidenceError,
+    Status,
+    TextCounterexample,
+    check_result,
+    with_findings,
+)
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
@@ -74,19 +82,18 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     else:
         found = "are distributed differently"
     detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"
-    result = CheckResult(
-        "",
+    result = check_result(
         status,
         detail,
-        context.rate,
-        fit.draws[0],
         how=How.SAMPLED,
+        alpha=context.rate,
+        draws=fit.draws[0],
         scope=(f"{fit.cells} outcome bins, beside completions of {reference.client.url}", str(fit)),
-        shown=None if fit.passed else _counterexample(subject, counts, bins),
-        findings=Findings(smallest_detectable_tv=fit.smallest_detectable_tv),
+        completion=None if fit.passed else _counterexample(subject, counts, bins),
     )
+    findings = Findings(smallest_detectable_tv=fit.smallest_detectable_tv)
     distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
-    return conclude(subject, result, float(distinguished))
+    return conclude(subject, with_findings(result, findings), float(distinguished))
 
 
 def completions_needed(tv: float, alpha: float) -> int:

@@ -78,7 +78,9 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     named = {name: why for name, why in unknown.items() if name not in judged}
     result = _result(done, {**refused, **named}, len(trials), rate)
     coverage = _coverage(done, axes)
-    return unless_unconfirmed(replace(result, alpha=context.rate, coverage=coverage), context)
+    measured = replace(result.measured, alpha=context.rate)
+    result = replace(result, measured=measured, remarks=replace(result.remarks, coverage=coverage))
+    return unless_unconfirmed(result, context)
 
 
 @dataclass

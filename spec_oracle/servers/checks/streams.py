@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, passed
 from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import ServerSubject
@@ -150,7 +150,7 @@ def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest:
     elif detectable > coarsest:
         status, detail = Status.INCONCLUSIVE, f"{what}: too few to show a defect; raise --budget"
     scope = (f"{what}: {fit}",)
-    return CheckResult("", status, detail, fit.alpha, fit.draws[0], how=How.SAMPLED, scope=scope)
+    return check_result(status, detail, how=How.SAMPLED, alpha=fit.alpha, draws=fit.draws[0], scope=scope)
 
 
 def _counts(pairs: Sequence[Pair]) -> NDArray[np.int64]:

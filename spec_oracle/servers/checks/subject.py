@@ -11,10 +11,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from spec_oracle.audit import effort as common
-from spec_oracle.audit import streams
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, stream
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
@@ -53,7 +52,7 @@ def is_unchecked(context: Context) -> bool:
     plain, joint = (context.results.get(name) for name in ("plain-law", "joint"))
     if plain is not None and plain.status not in (Status.PASSED, *UNTRIED) and not is_unconfirmed(context):
         return True
-    return joint is not None and joint.findings is not None and joint.findings.is_reference_wrong
+    return isinstance(joint, LawResult) and joint.findings.is_reference_wrong
 
 
 def is_unconfirmed(context: Context) -> bool:
@@ -151,7 +150,7 @@ class Completions:
 
     @cached_property
     def _rng(self) -> np.random.Generator:
-        return streams.stream(*self.stream)
+        return stream(*self.stream)
 
     def after(self, number: int) -> list[tuple[Token, ...]]:
         """Return the completions after one prompt."""
@@ -216,7 +215,7 @@ class ServerSubject:
     @property
     def left_out(self) -> AbstractSet[str]:
         """Checks that the user leaves out."""
-        return self.facts.known.keys() - self.facts.expected
+        return self.facts.failures.reasons.keys() - self.facts.failures.by_user
 
     @cached_property
     def completions(self) -> Completions:

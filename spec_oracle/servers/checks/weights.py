@@ -12,7 +12,7 @@ from spec_oracle.language_models import load_language_model
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Rows: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Sequence[Logs | None]]
+Rows: TypeAlias = Callable[[Sequence[object], Sequence[object]], Sequence[Logs | None]]
 """(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
 
 
@@ -53,7 +53,7 @@ def of_weights(network: "PreTrainedModel", listed: int = 200) -> Rows:
 
     vocab = network.get_input_embeddings().num_embeddings
 
-    def rows(prompt: Sequence[Any], tokens: Sequence[Any]) -> list[Logs]:
+    def rows(prompt: Sequence[object], tokens: Sequence[Any]) -> list[Logs]:
         if largest := max((token for token in (*prompt, *tokens) if token >= vocab), default=0):
             raise InvalidInputError(f"local weights: they have {vocab:,} tokens, not token {largest}")
         ids = torch.tensor([[*prompt, *tokens]], device=network.device)

@@ -10,15 +10,24 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
 
-from spec_oracle.audit import streams
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    How,
+    Remarks,
+    Status,
+    check_result,
+    not_asked,
+)
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
@@ -81,7 +90,7 @@ class Transcript:
 _FIELDS: Final = ("temperature", "top_k", "top_p")
 
 
-def _as_id(token: Any) -> int:
+def _as_id(token: object) -> int:
     if type(token) is not int or token < 0:
         raise ValueError(f"expected a token id, got {token!r}")
     return token
@@ -96,7 +105,11 @@ def line_of(completion: Prefix, reported: Distributions, drafts: Distributions |
     number, tokens = completion
     prefixes = [(number, tokens[:end]) for end in range(len(tokens))]
     sampling = {name: getattr(reported.server.sampling, name) for name in _FIELDS}
-    line: dict[str, Any] = {"prompt": reported.server.prompts[number], "tokens": tokens, "sampling": sampling}
+    line: dict[str, object] = {
+        "prompt": reported.server.prompts[number],
+        "tokens": tokens,
+        "sampling": sampling,
+    }
     for name, rows in (("rows", reported), ("draft_rows", drafts)):
         if rows is not None:
             line[name] = [rows.logs.get(prefix) for prefix in prefixes]
@@ -134,13 +147,13 @@ class Transcripts:
             noise = max(noise, reference.noise)
         reference.noise = noise
         drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
-        rng = streams.stream(seed, "transcripts/uniforms")
+        rng = stream(seed, "transcripts/uniforms")
         self.judged, self._first = (
             JudgedCompletions(reference, drafts, rng),
             long_completions.TokenEvidence([], rng),
         )
         # The same of new tokens alone: copies, if there are any, count once.
-        other = streams.stream(seed, "transcripts/new tokens")
+        other = stream(seed, "transcripts/new tokens")
         self._once, self._first_once = (
             JudgedCompletions(reference, drafts, other),
             long_completions.TokenEvidence([], other),
@@ -234,11 +247,11 @@ class Transcripts:
             return not_asked("no difference from the reference was found that a model could explain")
         first = self._first_once if self.copies.found else self._first
         what = f"{first.tokens:,} first tokens, on which nothing speculates,"
-        known: dict[str, Any] = {"draws": first.tokens, "how": How.SAMPLED}
+        say = partial(check_result, draws=first.tokens, how=How.SAMPLED)
         if first.p_value <= effort.SERVER_BLAME_RATE:
-            return failed(f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED, **known)
+            return say(Status.FAILED, f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED)
         more = "record `rows`, or requests for one token, to know whether the model is another one"
-        return inconclusive(f"{what} are as expected; {more}", **known)
+        return say(Status.INCONCLUSIVE, f"{what} are as expected; {more}")
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
@@ -260,7 +273,7 @@ class Transcripts:
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
         worst = Status.FAILED if model.status is Status.FAILED else tokens.status
-        if worst is Status.PASSED and model.is_undecided:
+        if worst is Status.PASSED and model.cause is Cause.UNDECIDED:
             worst = Status.INCONCLUSIVE
         return SubjectReport(
             name,
@@ -269,10 +282,12 @@ class Transcripts:
             Evidence.STATISTICAL,
             checks,
             alpha,
-            scope=(f"{self.completions:,} recorded completions", *tokens.scope),
-            notes=checks[1].notes,
-            total_variation=tokens.total_variation,
-            proviso=model.proviso,
+            Remarks(
+                (f"{self.completions:,} recorded completions", *tokens.remarks.scope),
+                checks[1].remarks.notes,
+                proviso=model.remarks.proviso,
+            ),
+            total_variation=tokens.measured.total_variation,
         )
 
 
@@ -311,14 +326,14 @@ class TranscriptLogprobs:
             return not_asked("no reported log-probabilities were recorded")
         wrong = min(self.raw, self.sampled)
         notes = tuple(filter(None, [self.ratios[self.raw > self.sampled].in_words()]))
-        known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": notes}
+        say = partial(check_result, draws=completions, how=How.SAMPLED, notes=notes)
         if self.missing:
-            return failed(f"{self.missing:,} tokens have no log-probability", **known)
+            return say(Status.FAILED, f"{self.missing:,} tokens have no log-probability")
         if wrong:
             what = f"{wrong:,} of {self.tokens:,} log-probabilities differ from the reference's"
-            return failed(what, **known)
+            return say(Status.FAILED, what)
         mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
-        return passed(f"{self.tokens:,} log-probabilities equal the reference's, {mode}", **known)
+        return say(Status.PASSED, f"{self.tokens:,} log-probabilities equal the reference's, {mode}")
 
 
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:

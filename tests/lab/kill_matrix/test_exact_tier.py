@@ -88,4 +88,4 @@ def assert_as_expected(specimen):
     result = columns_of(specimen, 1e-6, 0)[EXACT]()
     assert result.status is expected(specimen), result.detail
     if result.status is Status.FAILED and "its probabilities changed between two runs" not in result.detail:
-        assert result.total_variation > (1e-6 if specimen.name in LOSSY_BESIDES else 1e-5)
+        assert result.measured.total_variation > (1e-6 if specimen.name in LOSSY_BESIDES else 1e-5)

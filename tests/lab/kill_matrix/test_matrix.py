@@ -59,7 +59,7 @@ def test_a_rule_for_paths_is_judged_by_enumeration(name, monkeypatch):
     (row,) = kill_matrix([found]).rows
     assert row.as_expected
     assert not row.missed
-    assert row.results["joint"].draws == 0
+    assert row.results["joint"].measured.draws == 0
 
 
 @pytest.mark.parametrize("rules", [ON_PATHS, ON_TREES], ids=["paths", "trees"])
@@ -97,7 +97,7 @@ def test_the_first_token_of_an_engine_that_cannot_be_traced_is_sampled(monkeypat
     monkeypatch.setattr(columns, "YARDSTICK_DRAWS", 500)
     found = columns_of(specimens()["verifies-by-system-entropy"], DEFAULT_ALPHA, 0)[columns.YARDSTICK]()
     assert found.status is not Status.INCONCLUSIVE
-    assert found.draws == 500
+    assert found.measured.draws == 500
 
 
 def test_an_error_of_ours_says_where(monkeypatch, capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from lab.specimens.catalogue import catalogue
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
@@ -27,19 +27,21 @@ def outcome(name, check, bench):
 
 @pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS, ("length", "draft-law")))
 def test_a_defect_is_killed(name, check):
-    assert outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0)).status is Status.FAILED
+    assert (
+        outcome(name, check, Context(rate=1e-8, inputs=Inputs(tokens=3), budget=20.0)).status is Status.FAILED
+    )
 
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(("name", "check"), by_cost(CONTROLS, ("calls",)))
 def test_a_control_stands(name, check):
-    result = outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0))
+    result = outcome(name, check, Context(rate=1e-8, inputs=Inputs(tokens=3), budget=20.0))
     assert result.status is Status.PASSED
-    assert result.total_variation < 1e-12
+    assert result.measured.total_variation < 1e-12
 
 
 def test_lengths_are_not_asked_where_stop_tokens_cut_calls_short():
-    found = outcome("cached-engine-with-options", "length", Context(tokens=3, budget=20.0))
+    found = outcome("cached-engine-with-options", "length", Context(inputs=Inputs(tokens=3), budget=20.0))
     assert found.status is Status.NOT_APPLICABLE
 
 

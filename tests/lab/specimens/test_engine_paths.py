@@ -35,7 +35,7 @@ UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "
 
 
 def outcome(name, check, budget):
-    return result_of(check, of_engines(name, ALL[name].engine()), Context(alpha=1e-8, budget=budget))
+    return result_of(check, of_engines(name, ALL[name].engine()), Context(rate=1e-8, budget=budget))
 
 
 def test_there_are_enough():
@@ -76,7 +76,7 @@ def test_a_grammar_that_drops_a_draft_moves_the_token_by_its_probability_times_w
 def test_pairs_of_completions_of_too_many_outcomes_for_the_budget_are_sampled():
     found = outcome("pattern-drafts-at-first", "batch", 1.0)
     assert (found.status, found.how) == (Status.PASSED, How.SAMPLED)
-    assert any("not all outcomes could be run in time" in note for note in found.notes)
+    assert any("not all outcomes could be run in time" in note for note in found.remarks.notes)
 
 
 @pytest.mark.parametrize("name", UNSEEN)
@@ -84,4 +84,4 @@ def test_what_cannot_be_seen_is_sampled(name):
     found = outcome(name, "joint", 0.2)
     assert found.status is not Status.FAILED
     assert found.how is not How.PROVEN
-    assert any("sampled instead" in note for note in found.notes)
+    assert any("sampled instead" in note for note in found.remarks.notes)

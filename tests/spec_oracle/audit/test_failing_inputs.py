@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.failing_inputs import Again
+from spec_oracle.audit.failing_inputs import PARTS
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.suite import result_of
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.cli import main
@@ -39,7 +40,7 @@ def subject_of(name):
 def checked(name, check, folder):
     """Run one check of a specimen, and report on it, with what it saves."""
     subject, options = subject_of(name), AuditOptions(counterexamples=folder, alpha=ALPHA)
-    result = result_of(check, subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
+    result = result_of(check, subject, Context(rate=ALPHA, budget=60.0, shapes=ShapeLimits(most=40)))
     (found,) = report_on(subject, options, ALPHA, [result]).checks
     return subject, found
 
@@ -69,12 +70,12 @@ DEFECTS = {
 def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp_path):
     subject, result = checked(name, check, tmp_path)
     assert result.status is Status.FAILED
-    assert re.search(says, f"{result.detail}\n{result.again.says}")
+    assert re.search(says, f"{result.detail}\n{result.shown.inputs.says}")
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size < 50_000
     assert again_lines(result)[-1] == f"reproduce: spec-oracle audit {name} --instance {file}"
 
-    report = audit_subject(subject, AuditOptions(again=Again.load(file)), ALPHA)
+    report = audit_subject(subject, AuditOptions(again=FailingInputs.load(file, PARTS)), ALPHA)
     tried = {one.name: one for one in report.checks if one.status not in UNTRIED}
     assert [*tried] == [check]
     assert tried[check].status is Status.FAILED
@@ -86,8 +87,8 @@ def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp
 def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
     rows = np.full((2, 4, 3), 1 / 3)
     drafts = Drafts.of_tree(np.array([[0, 1, 2]] * 2), np.array([[ROOT, 0, EMPTY]] * 2), rows, rows, *sizes)
-    Again("batch", "each_alone", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
-    found = Again.load(tmp_path / "saved.json").inputs["drafts"]
+    FailingInputs("batch", "each_alone", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
+    found = FailingInputs.load(tmp_path / "saved.json", PARTS).inputs["drafts"]
     assert (found.depth, found.fan_out) == (drafts.depth, drafts.fan_out)
     assert np.array_equal(found.parents, drafts.parents)
 
@@ -96,7 +97,7 @@ def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
 def test_nothing_is_saved_of_right_code(check, tmp_path):
     _, result = checked("inverse-cdf", check, tmp_path)
     assert result.status is Status.PASSED
-    assert result.again is None
+    assert result.shown.inputs is None
     assert not again_lines(result)
     assert not list(tmp_path.iterdir())
 
@@ -137,7 +138,7 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
     file = tmp_path / "saved.json"
     file.write_text('{"part": "one_cal"}', encoding="utf-8")
     with pytest.raises(InvalidInputError, match="saved.json: .*did you mean .*one_call"):
-        Again.load(file)
+        FailingInputs.load(file, PARTS)
     file.write_text('{"part": "one_call", "inputs": {}}', encoding="utf-8")
     assert main(["audit", "token", "--instance", str(file)]) == 3
     assert "saved.json: no inputs of a failed check" in capsys.readouterr().err
@@ -145,4 +146,4 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
         kept = f'"check": "streams", "inputs": {{}}, "says": "", "rate": {rate}'
         file.write_text(f'{{"part": "one_call", {kept}}}', encoding="utf-8")
         with pytest.raises(InvalidInputError, match="saved.json: .*rate: expected a number in"):
-            Again.load(file)
+            FailingInputs.load(file, PARTS)

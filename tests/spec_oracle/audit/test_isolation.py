@@ -41,7 +41,7 @@ def audited(*names, jobs=1, timeout=60.0, memory=None, options=QUICK):
 
 def said(subject):
     """Return all that the row of a subject says."""
-    return "; ".join([*(check.detail for check in subject.checks), *subject.notes])
+    return "; ".join([*(check.detail for check in subject.checks), *subject.remarks.notes])
 
 
 def test_a_sampler_that_crashes_while_it_is_traced_is_sampled(monkeypatch):
@@ -51,7 +51,7 @@ def test_a_sampler_that_crashes_while_it_is_traced_is_sampled(monkeypatch):
     options = AuditOptions(draft_length=1, checks=(), budget=30.0)
     (subject,) = audit_apart([name], options, Isolation()).subjects
     assert subject.verdict is SubjectVerdict.LOSSLESS
-    assert NOT_TRACED in subject.notes
+    assert NOT_TRACED in subject.remarks.notes
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_an_engine_whose_process_is_gone_has_a_report_whatever_check_it_was_in(t
     found = _remains("an engine", tmp_path, "it is gone", AuditOptions(), 1e-9)
     is_lossless = found.verdict is SubjectVerdict.LOSSLESS
     assert is_lossless == (last != "joint")
-    assert found.proviso == ("as its own next_token_probs says" if is_lossless else "")
-    assert found.place.startswith("escapes.py:")
+    assert found.remarks.proviso == ("as its own next_token_probs says" if is_lossless else "")
+    assert found.code.place.startswith("escapes.py:")
 
 
 def test_a_verifier_that_takes_nothing_is_broken():

@@ -8,7 +8,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
-from spec_oracle.audit.declared import Bound, Facts, facts_of
+from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
 from spec_oracle.audit.options import require_sizes
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -72,10 +72,12 @@ def test_a_record_admits_its_size_and_nothing_larger(slack, most, code):
     joint = checks["joint"]
     assert joint.known == ("" if code else REASON)
     if slack < 2:
-        assert joint.total_variation == pytest.approx(SIZE, rel=1e-3)
+        assert joint.measured.total_variation == pytest.approx(SIZE, rel=1e-3)
     if code:
         assert f"on record for joint is at-most = {most:g} ({REASON})" in joint.detail
-        assert joint.detail.endswith(f"to admit it, write at-most = {rounded_up(joint.total_variation)}")
+        assert joint.detail.endswith(
+            f"to admit it, write at-most = {rounded_up(joint.measured.total_variation)}"
+        )
 
 
 @pytest.mark.parametrize("size", [1e-9, 0.0019999999, 0.002, 0.0995, 0.36, 0.9999, 1.0])
@@ -106,7 +108,7 @@ def test_shared_random_numbers_are_no_part_of_a_record_of_joint(most):
 def test_a_failure_without_a_known_size_is_on_record_with_1(most):
     record = {"expected": {"batch": REASON}, "at_most": {"batch": most}}
     report, checks = audited(specimens()["overlapping-uniforms"].function, 0, "batch", **record)
-    assert (checks["batch"].status, checks["batch"].total_variation) == (Status.FAILED, None)
+    assert (checks["batch"].status, checks["batch"].measured.total_variation) == (Status.FAILED, None)
     assert (checks["batch"].known, report.exit_code) == ((REASON, 0) if most == 1 else ("", 1))
     assert most == 1 or checks["batch"].detail.endswith("to admit it, write at-most = 1")
 
@@ -131,7 +133,7 @@ def test_what_is_no_output_is_not_on_record():
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_what_code_declares_does_not_cover_shared_random_numbers(shares, is_bound):
     declared = "it declares itself lossy"
-    facts = Facts(declared_lossy=declared, at_most={"joint": 0.01})
+    facts = Facts(declared_lossy=declared, failures=OnRecord(at_most={"joint": 0.01}))
     if is_bound:
         facts = Facts(declared_lossy=declared, bound=Bound("total_variation", 0.01))
     report, checks = audited(
@@ -219,9 +221,9 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     early = judge_rounds("tokens", [sample.law], rounds(), alpha=1e-6)
     found = judge_rounds("tokens", [sample.law], rounds(), alpha=1e-6, admitted=admitted)
     assert {early.status, found.status} == {Status.FAILED}
-    assert (found.total_variation > admitted) == is_more
-    assert early.draws < found.draws <= 18_000
-    assert (found.draws < 18_000) == is_more
+    assert (found.measured.total_variation > admitted) == is_more
+    assert early.measured.draws < found.measured.draws <= 18_000
+    assert (found.measured.draws < 18_000) == is_more
 
 
 def test_a_sampled_failure_is_compared_once_enough_was_sampled():
@@ -236,7 +238,7 @@ def test_a_sampled_failure_is_compared_once_enough_was_sampled():
 
     report, checks = audited(accepts_all, 0.05)
     assert checks["joint"].how != "proven"
-    assert checks["joint"].total_variation > 0.05
+    assert checks["joint"].measured.total_variation > 0.05
     assert (checks["joint"].known, report.exit_code) == ("", 1)
 
 
@@ -244,8 +246,8 @@ def test_records_of_third_parties_have_sizes():
     for name in registry.names():
         facts = facts_of(registry.known(name))
         declared = {"joint": ""} if facts.declared_lossy else {}
-        require_sizes({**facts.known, **declared}, facts.at_most)
-    for facts in (Facts(known={"calls": "a page"}), Facts(declared_lossy="typical acceptance")):
+        require_sizes({**facts.failures.reasons, **declared}, facts.failures.at_most)
+    for facts in (Facts(failures=OnRecord({"calls": "a page"})), Facts(declared_lossy="typical acceptance")):
         with pytest.raises(InvalidInputError, match="at_most needs the largest total variation"):
             audited(tolerant(1.0), 0, facts=facts)
 

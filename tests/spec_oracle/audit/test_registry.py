@@ -55,7 +55,7 @@ def test_another_package_adds_its_subject(install):
         "fast-decoder", options=AuditOptions(vocab_size=2, draft_length=2, checks=["length"])
     ).subjects
     (joint,) = (check for check in found.checks if check.name == "joint")
-    assert (found.version, found.rule, joint.status) == ("2.1", "block", Status.PASSED)
+    assert (found.code.version, found.rule, joint.status) == ("2.1", "block", Status.PASSED)
 
 
 def test_a_broken_package_does_not_hide_the_others(install):

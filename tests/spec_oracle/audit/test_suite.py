@@ -6,7 +6,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.checks import CHECKS, run_check
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import of_object
@@ -73,7 +73,7 @@ def test_a_check_of_another_kind_says_so():
 def test_a_check_runs_or_says_why_not(kind, check):
     # A server's budget is that of all its checks together, from the first one on.
     budget = 600.0 if kind == "server" else 20.0
-    context = Context(vocab_size=2, draft_length=1, budget=budget, most_shapes=2)
+    context = Context(budget=budget, inputs=Inputs(2, 1), shapes=ShapeLimits(most=2))
     result = run_check(check, ALL[kind], SUBJECTS[kind], context)
     assert result.name == check.name
     assert result.detail

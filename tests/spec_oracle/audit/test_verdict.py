@@ -8,14 +8,14 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.declared import NOTHING_DECLARED, Bound
 from spec_oracle.audit.reports import SubjectVerdict
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
+from spec_oracle.audit.results import Cause, CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.verdict import verdict_of
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.model import Distances, told
 
 JOINT = CheckResult("joint", Status.PASSED, "", how=How.PROVEN)
 OPEN = inconclusive("neither confirmed nor refuted", how=How.SAMPLED)
-UNDECIDED = replace(OPEN, is_undecided=True)
+UNDECIDED = replace(OPEN, cause=Cause.UNDECIDED)
 
 
 @pytest.mark.parametrize("name", [name for name in CHECKS if name != "joint"])
@@ -43,8 +43,8 @@ def test_of_several_parts_that_are_open_the_undecided_one_is_told():
 
 def test_servers_whose_probabilities_are_unconfirmed_leave_contradictions_undecided():
     context = Context(results={"plain-law": OPEN})
-    assert unless_unconfirmed(failed("completions contradict them"), context).is_undecided
-    assert not unless_unconfirmed(passed("as expected"), context).is_undecided
+    assert unless_unconfirmed(failed("completions contradict them"), context).cause is Cause.UNDECIDED
+    assert unless_unconfirmed(passed("as expected"), context).cause is None
 
 
 @pytest.mark.parametrize(("distances", "is_undecided"), [([0.03, 0.05], True), ([0.0, 0.12], False)])
@@ -53,4 +53,4 @@ def test_another_model_is_undecided_where_it_differs_for_certain(distances, is_u
     apart = Distances()
     apart.distances += distances * 100
     found = told("distributions", apart, 0.0 if is_undecided else 0.1, 0.041)
-    assert (found.status, found.is_undecided) == (Status.INCONCLUSIVE, is_undecided)
+    assert (found.status, found.cause is Cause.UNDECIDED) == (Status.INCONCLUSIVE, is_undecided)

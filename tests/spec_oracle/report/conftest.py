@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
-from spec_oracle.audit.results import Cover
+from spec_oracle.audit.results import Cover, Measured
 from spec_oracle.audit.rule.subject import RuleSubject
 from verifiers import Verdict
 
@@ -32,20 +32,29 @@ def report():
         next(check for check in token.checks if check.name == "joint"),
         CheckResult("bad-input", Status.FAILED, "NaN & infinity <at> row 3", known="issue 7, 100 % sure"),
         CheckResult("inputs-kept", Status.PASSED, "unchanged", known="issue 8"),
-        CheckResult("scale", Status.INCONCLUSIVE, f"raised {AWKWARD}", 1e-7),
+        CheckResult("scale", Status.INCONCLUSIVE, f"raised {AWKWARD}", measured=Measured(1e-7)),
         CheckResult("calls", Status.NOT_RUN, "takes 10 requests, at 0 a second; raise --budget"),
     )
     awkward = replace(
-        token, subject=AWKWARD, verdict=SubjectVerdict.INCONCLUSIVE, checks=checks, output=f"said {AWKWARD}\n"
+        token,
+        subject=AWKWARD,
+        verdict=SubjectVerdict.INCONCLUSIVE,
+        checks=checks,
+        code=replace(token.code, output=f"said {AWKWARD}\n"),
     )
-    declared = replace(
-        lossy, subject="relaxed", verdict=SubjectVerdict.DECLARED_LOSSY, notes=("on purpose",), figures=()
-    )
+    declared = replace(lossy, subject="relaxed", verdict=SubjectVerdict.DECLARED_LOSSY, figures=())
+    declared = replace(declared, remarks=replace(lossy.remarks, notes=("on purpose",)))
     seen = {"dtype": {"float64": Cover.PROVEN, "bfloat16 & <more>": Cover.UNTRIED}}
     figures = tuple(replace(f, of_rule=_worse(f)) for f in block.figures)
-    ruled = replace(block, rule="block", coverage=seen, figures=figures)
+    ruled = replace(block, rule="block", remarks=replace(block.remarks, coverage=seen), figures=figures)
     nowhere = replace(
-        awkward, subject="nowhere:f", error="has no 'f'", figures=(), checks=(), scope=(), output=""
+        awkward,
+        subject="nowhere:f",
+        error="has no 'f'",
+        figures=(),
+        checks=(),
+        remarks=replace(awkward.remarks, scope=()),
+        code=replace(awkward.code, output=""),
     )
     return replace(made, subjects=(token, ruled, lossy, awkward, declared, nowhere), command="spec-oracle x")
 

@@ -19,7 +19,7 @@ from lab.specimens.registry import specimens as registered
 from spec_oracle.audit import AuditOptions, CheckResult, Evidence, How, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import SCHEMA_VERSION
-from spec_oracle.audit.results import UNTRIED
+from spec_oracle.audit.results import UNTRIED, passed
 from spec_oracle.cli import main
 from spec_oracle.gate.baseline import update_baseline
 from spec_oracle.gate.difference import difference
@@ -244,9 +244,8 @@ def test_the_text_has_a_line_a_check_and_says_each_thing_once(report):
 def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(report):
     joint = CheckResult("joint", Status.FAILED, "total variation 0.1 on 'peaked'", how=How.PROVEN)
     others = [CheckResult(name, Status.SKIPPED, "joint failed") for name in ("shapes", "length", "scale")]
-    kept = CheckResult(
-        "inputs-kept", Status.PASSED, "nothing was written; 4 calls", 1e-7, 4, how=How.SAMPLED, scope=("V 3",)
-    )
+    detail = "nothing was written; 4 calls"
+    kept = replace(passed(detail, how=How.SAMPLED, alpha=1e-7, draws=4, scope=("V 3",)), name="inputs-kept")
     one = replace(report, subjects=(replace(report.subjects[2], checks=(joint, *others, kept)),))
     text, verbose = (audit_to_text(one, verbose=verbose) for verbose in (False, True))
     assert "\n  – not run, since joint failed: shapes, length, scale\n" in text

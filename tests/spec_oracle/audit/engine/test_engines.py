@@ -41,7 +41,7 @@ def test_right_engines_are_proved_lossless(engine):
     assert (found.kind, found.verdict, found.evidence) == ("engine", SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert found.total_variation < 1e-12
     assert report.exit_code == 0
-    assert "traced in" in " ".join(found.scope)
+    assert "traced in" in " ".join(found.remarks.scope)
 
 
 def pair():
@@ -95,7 +95,7 @@ def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
 def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
     found = report_on(engine, replace(QUICK, checks=("streams",)))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
-    assert "uninstrumented samples contradict the traced distribution" in " ".join(found.notes)
+    assert "uninstrumented samples contradict the traced distribution" in " ".join(found.remarks.notes)
 
 
 def test_seeds_of_which_only_some_are_wrong_are_found():
@@ -142,7 +142,7 @@ def test_engines_that_cannot_be_judged_get_a_clear_row(engine):
 def test_what_nobody_knows_of_drafts_is_said():
     found = report_on(engines.Silent, replace(QUICK, checks=()))
     assert found.verdict is SubjectVerdict.LOSSLESS
-    assert any(note.startswith("not known whether it drafts") for note in found.notes)
+    assert any(note.startswith("not known whether it drafts") for note in found.remarks.notes)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_nobody_knows_of_drafts_is_said():
 )
 def test_calls_of_a_drafter_that_is_given_are_counted(engine, told):
     found = report_on(engine, replace(QUICK, checks=()))
-    assert told in " ".join((*found.notes, detail(found, "joint")))
+    assert told in " ".join((*found.remarks.notes, detail(found, "joint")))
 
 
 @pytest.mark.parametrize("engine", [engines.Together, engines.SharedNoise, engines.OtherRowsInBatches])
@@ -184,7 +184,7 @@ def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
     found = report_on(engines.Unfollowable, AuditOptions(budget=60.0, checks=()))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
     assert found.smallest_detectable_tv <= 0.1
-    assert any("could not trace the random numbers" in note for note in found.notes)
+    assert any("could not trace the random numbers" in note for note in found.remarks.notes)
 
 
 @pytest.mark.usefixtures("less_effort")
@@ -218,12 +218,16 @@ def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=2.0, tokens=48, checks=["calls"], shrink=False))
     calls = next(check for check in found.checks if check.name == "calls")
     assert calls.how is How.SAMPLED
-    assert any("tokens 1, 13, 25, 36, 48 are judged, each given all before" in line for line in calls.scope)
+    assert any(
+        "tokens 1, 13, 25, 36, 48 are judged, each given all before" in line for line in calls.remarks.scope
+    )
 
 
 def test_prompts_and_lengths_can_be_chosen():
     found = report_on(engines.Right, AuditOptions(budget=20.0, tokens=2, prompts=((2,),)))
-    assert any(line.startswith("completions of 1 to 2 tokens, 1 engine, 1 prompt") for line in found.scope)
+    assert any(
+        line.startswith("completions of 1 to 2 tokens, 1 engine, 1 prompt") for line in found.remarks.scope
+    )
 
 
 @pytest.fixture(scope="module")

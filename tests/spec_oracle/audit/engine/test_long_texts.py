@@ -30,7 +30,7 @@ def test_what_breaks_late_is_found(name):
     found = judged(specimen(name))
     assert found.status is Status.FAILED
     assert "contradict their next-token distributions" in found.detail
-    assert found.scope[0].startswith("completions of 320 tokens")
+    assert found.remarks.scope[0].startswith("completions of 320 tokens")
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -76,8 +76,8 @@ class Short(engines.Right):
 def test_engines_with_less_room_are_judged_on_shorter_completions():
     found = judged(Short())
     assert found.status is Status.PASSED
-    assert found.scope[0].startswith("completions of 80 tokens")
-    assert "no completions of 320 tokens: " in found.notes[0]
+    assert found.remarks.scope[0].startswith("completions of 80 tokens")
+    assert "no completions of 320 tokens: " in found.remarks.notes[0]
 
 
 class Forbidden(engines.Right):

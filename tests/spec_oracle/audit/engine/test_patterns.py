@@ -13,10 +13,10 @@ from spec_oracle.audit.engine.next_call import History, TracedCalls
 from spec_oracle.audit.engine.patterns import Patterns, after_patterns
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.suspects import Suspect
-from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.results import Cause, How, Status
 from spec_oracle.audit.subjects import of_engines
 
-CONTEXT = Context(alpha=1e-8, budget=60.0)
+CONTEXT = Context(budget=60.0)
 EXACT = Rounding(1e-9, unsure=1e-9)
 
 
@@ -28,8 +28,8 @@ def judged(engine, seconds=30.0, budget=60.0, rounding=EXACT):
 def test_every_pattern_of_a_right_engine_is_covered():
     found = judged(SteppingEngine(draft_length=1))
     assert found.status is Status.PASSED
-    assert "after 8 of 8 patterns of three accepted lengths" in found.scope[0]
-    assert "not reached" not in found.scope[0]
+    assert "after 8 of 8 patterns of three accepted lengths" in found.remarks.scope[0]
+    assert "not reached" not in found.remarks.scope[0]
 
 
 class FirstIsBare(SteppingEngine):
@@ -42,9 +42,9 @@ class FirstIsBare(SteppingEngine):
 def test_patterns_that_never_occur_are_not_missing():
     """Without drafts is the first call only: 8 patterns without it, 4 that begin with it, of 27."""
     found = judged(FirstIsBare(draft_length=1))
-    assert "after 12 of 12 patterns of three accepted lengths" in found.scope[0]
-    assert "; 15 more did not occur" in found.scope[0]
-    assert "not reached" not in found.scope[0]
+    assert "after 12 of 12 patterns of three accepted lengths" in found.remarks.scope[0]
+    assert "; 15 more did not occur" in found.remarks.scope[0]
+    assert "not reached" not in found.remarks.scope[0]
 
 
 def test_a_call_takes_few_runs_whatever_came_before():
@@ -88,25 +88,25 @@ def test_drafts_made_ahead_are_averaged():
 def test_a_rule_with_carry_over_is_not_lossy():
     found = judged(specimens()["pattern-carries-over"].engine()[""])
     assert found.status is Status.PASSED
-    assert "right on average over earlier calls only, by samples: after no call" in found.scope[0]
+    assert "right on average over earlier calls only, by samples: after no call" in found.remarks.scope[0]
 
 
 def test_drafts_made_three_calls_ahead_are_averaged_without_samples():
     """Given the calls before, the third one is off by what the first one hides, and right on average."""
     found = judged(specimens()["pattern-drafts-three-calls-ahead"].engine()[""])
-    assert (found.status, found.draws) == (Status.PASSED, 0)
-    assert "after 13 of 13 patterns of three accepted lengths" in found.scope[0]
-    assert "by samples" not in found.scope[0]
+    assert (found.status, found.measured.draws) == (Status.PASSED, 0)
+    assert "after 13 of 13 patterns of three accepted lengths" in found.remarks.scope[0]
+    assert "by samples" not in found.remarks.scope[0]
 
 
 def test_a_deviation_that_completions_cannot_decide_is_undecided():
     """Off by 3e-4 after 1-1, which takes some 10^8 completions: the report says so."""
     found = judged(SlightlyWrong(draft_length=1, more=1.001), budget=1.0)
-    assert (found.status, found.is_undecided, found.how) == (Status.INCONCLUSIVE, True, How.SAMPLED)
+    assert (found.status, found.cause, found.how) == (Status.INCONCLUSIVE, Cause.UNDECIDED, How.SAMPLED)
     assert "after accepted lengths 1-1, the next call is not distributed as the target" in found.detail
     assert "neither confirm nor refute it; about " in found.detail
     assert "(--budget " in found.detail
-    assert "after 5 of 8 patterns of three accepted lengths" in found.scope[0]
+    assert "after 5 of 8 patterns of three accepted lengths" in found.remarks.scope[0]
 
 
 def test_a_subject_with_an_undecided_deviation_is_never_called_lossless():
@@ -184,7 +184,7 @@ def test_an_undecided_call_hides_no_defect_after_another_pattern():
 
 def test_what_may_be_rounding_is_undecided_and_takes_no_completions():
     found = judged(SlightlyWrong(draft_length=1, more=1.00001), rounding=Rounding(1e-9, unsure=1e-3))
-    assert (found.status, found.is_undecided, found.draws) == (Status.INCONCLUSIVE, True, 0)
+    assert (found.status, found.cause, found.measured.draws) == (Status.INCONCLUSIVE, Cause.UNDECIDED, 0)
     assert "cannot be told from rounding" in found.detail
 
 
@@ -203,13 +203,13 @@ class Counting(SteppingEngine):
 
 
 def test_calls_come_by_any_iterator():
-    assert "after 8 of 8 patterns" in judged(Counting(draft_length=1)).scope[0]
+    assert "after 8 of 8 patterns" in judged(Counting(draft_length=1)).remarks.scope[0]
 
 
 def test_calls_that_are_shown_too_late_are_not_judged():
     found = judged(AllAtOnce())
     assert found.status is Status.PASSED
-    assert found.scope[0].endswith(
+    assert found.remarks.scope[0].endswith(
         "(steps returns all calls at once: yield each one as soon as it has ended)"
     )
 
@@ -234,7 +234,7 @@ def test_engines_that_need_least_come_first(monkeypatch):
     monkeypatch.setattr(Patterns, "timed", noted)
     engines = {"longer": SteppingEngine(draft_length=2), "shorter": SteppingEngine(draft_length=1)}
     found = after_patterns(of_engines("mine", engines).cases(CONTEXT, "steps"), EXACT, CONTEXT, 60.0)
-    assert [line.split(":")[0].split()[1] for line in found.scope] == ["'longer',", "'shorter',"]
-    assert all("not reached" not in line for line in found.scope)
+    assert [line.split(":")[0].split()[1] for line in found.remarks.scope] == ["'longer',", "'shorter',"]
+    assert all("not reached" not in line for line in found.remarks.scope)
     first_round = turns[: turns.index("longer", 1)]
     assert first_round == ["longer", *["shorter"] * (3 * (1 + 2 + 4 + 8) + 1)]  # the last turn ends it

@@ -91,14 +91,14 @@ def test_right_engines_in_float32_pass_and_the_report_says_what_counts(name):
     found = audited(RIGHT[name]())
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert found.total_variation is None or found.total_variation < 5 * FLOAT32
-    (said,) = (note for note in found.notes if "counts as rounding" in note)
-    assert said in found.scope
+    (said,) = (note for note in found.remarks.notes if "counts as rounding" in note)
+    assert said in found.remarks.scope
 
 
 def test_every_check_allows_the_same():
     found = audited(summed(draft_length=1), ("calls", "batch"))
     assert statuses(found, "joint", "calls", "batch") == {Status.PASSED}
-    assert len({line for line in found.scope if "counts as rounding" in line}) == 1
+    assert len({line for line in found.remarks.scope if "counts as rounding" in line}) == 1
 
 
 def test_a_defect_beyond_rounding_is_found_in_float32():
@@ -115,7 +115,7 @@ def test_a_softmax_in_float64_of_logits_in_float32_is_undecided():
     assert statuses(found, "joint", "calls", "batch") == {Status.INCONCLUSIVE}
     calls = next(check for check in found.checks if check.name == "calls")
     assert "cannot be told from rounding" in calls.detail
-    assert any("show those of verification by rows_along" in note for note in found.notes)
+    assert any("show those of verification by rows_along" in note for note in found.remarks.notes)
 
 
 @dataclass
@@ -151,7 +151,7 @@ def test_rows_in_float64_keep_the_tight_tolerance(kind, moved, verdict):
     """Where the same row comes in two ways that agree to float64, rounding explains no more than that."""
     found = audited(kind(moved=moved))
     assert found.verdict is verdict
-    assert not [note for note in found.notes if "counts as rounding" in note and not moved > 1e-6]
+    assert not [note for note in found.remarks.notes if "counts as rounding" in note and not moved > 1e-6]
 
 
 def test_what_is_known_by_one_way_is_the_number_type():

@@ -9,7 +9,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
@@ -258,8 +258,8 @@ def test_low_precision_is_a_note_unless_the_type_counts():
     rule = InDoublePrecisionOnly()
     found = result_of("scale", of_rule("mine", rule), Context())
     assert found.status is Status.PASSED
-    assert found.notes[0].startswith("not for float16 rows: total variation")
-    counted = result_of("scale", of_rule("mine", rule), Context(dtypes=("float64", "float16")))
+    assert found.remarks.notes[0].startswith("not for float16 rows: total variation")
+    counted = result_of("scale", of_rule("mine", rule), Context(shapes=ShapeLimits(("float64", "float16"))))
     assert counted.status is Status.FAILED
 
 
@@ -274,7 +274,7 @@ def test_scale_and_bad_input_pass_in_torch(name):
     pytest.importorskip("torch")
     subject = of_rule(name, verifiers.get(name), array="torch")
     found = result_of("scale", subject, Context())
-    assert found.notes == ()
+    assert found.remarks.notes == ()
     if name != "canonical":  # which is made for small vocabularies
         assert "float64, float32, bfloat16, float16" in found.detail
     assert result_of("bad-input", subject, Context()).status is Status.PASSED

@@ -68,4 +68,4 @@ def test_one_call_is_sampled_then():
     found = result_of("joint", SamplerSubject("mine", wrong), Context(budget=30.0))
     assert found.status is Status.FAILED
     assert found.how is How.SAMPLED
-    assert "ordinary calls take another branch than traced ones" in found.notes[0]
+    assert "ordinary calls take another branch than traced ones" in found.remarks.notes[0]

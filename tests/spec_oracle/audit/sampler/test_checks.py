@@ -14,8 +14,8 @@ import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.context import Context, ShapeLimits, run_guarded
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts, OnRecord
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import UNTRIED
@@ -109,18 +109,19 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless(name):
 )
 def test_what_is_wrong_in_a_type_that_does_not_count_is_told(check, name):
     subject = SamplerSubject(name, SamplerCode(specimens()[name].function))
-    context = Context(most_shapes=4)
+    context = Context(shapes=ShapeLimits(most=4))
     result, counted = (
-        result_of(check, subject, one) for one in (context, replace(context, dtypes=("float16",)))
+        result_of(check, subject, one)
+        for one in (context, replace(context, shapes=ShapeLimits(("float16",), most=4)))
     )
     assert result.status is Status.PASSED
-    (note,) = result.notes
+    (note,) = result.remarks.notes
     assert note.startswith("not for float16 rows: ")
     assert counted.status is Status.FAILED
 
 
 def test_a_failure_on_record_is_shown_and_does_not_fail_the_run():
-    known = Facts(known={"bad-input": "a page"})
+    known = Facts(failures=OnRecord({"bad-input": "a page"}))
     report, checks = audited(specimens()["zero-uniform-accepts"].function, "bad-input", facts=known)
     assert checks["bad-input"].status is Status.FAILED
     assert checks["bad-input"].known == "a page"
@@ -128,7 +129,7 @@ def test_a_failure_on_record_is_shown_and_does_not_fail_the_run():
 
 
 def test_a_failure_on_record_that_is_mended_is_reported():
-    report, checks = audited(TOKEN, "bad-input", facts=Facts(known={"bad-input": "a page"}))
+    report, checks = audited(TOKEN, "bad-input", facts=Facts(failures=OnRecord({"bad-input": "a page"})))
     assert (checks["bad-input"].status, checks["bad-input"].known) == (Status.PASSED, "a page")
     assert report.exit_code == 2
 
@@ -244,7 +245,7 @@ def test_no_check_takes_more_requests_than_the_budget_allows(check):
         vars(subject)["_pace"] = {0: float(requests)}
         result = result_of(check, subject, Context(budget=1.0))
         assert result.status in statuses, result.detail
-        assert (result.status is Status.PASSED) == (0 < result.draws <= requests)
+        assert (result.status is Status.PASSED) == (0 < result.measured.draws <= requests)
 
 
 @pytest.mark.parametrize("options", [{"checks": ("scael",)}, {"skip": ("scael",)}, {"array": "pytorch"}])

@@ -166,13 +166,13 @@ def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
     vars(subject)["_pace"] = {0: pace}
     result = result_of("batch", subject, Context(budget=1.0))
     assert result.status is status, result.detail
-    assert result.draws < sum(design.requests for design in BATCHES) / 2
+    assert result.measured.draws < sum(design.requests for design in BATCHES) / 2
 
 
 def test_code_too_slow_for_one_call_of_a_design_leaves_it_open():
     none = tuple(replace(design, half=0) for design in BATCHES[:1])
     result = independent(None, none, 1e-7)
-    assert (result.status, result.draws) == (Status.INCONCLUSIVE, 0)
+    assert (result.status, result.measured.draws) == (Status.INCONCLUSIVE, 0)
     assert result.detail.endswith("too slow")
 
 

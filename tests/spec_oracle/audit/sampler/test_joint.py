@@ -73,7 +73,7 @@ def test_code_that_compiles_for_every_size_is_sampled_often_enough():
         return rule(tokens, draft_probs, target_probs, generator)
 
     subject = SamplerSubject("mine", SamplerCode(verify))
-    assert sampled(subject, Context(alpha=1e-6, budget=10.0), 1e-7).status is Status.PASSED
+    assert sampled(subject, Context(budget=10.0), 1e-7).status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
@@ -88,7 +88,7 @@ def test_what_cannot_be_traced_is_sampled_and_the_report_says_so():
     assert found.evidence is Evidence.STATISTICAL
     assert found.verdict is SubjectVerdict.LOSSLESS
     assert found.smallest_detectable_tv <= 0.02
-    assert "sort" in found.notes[0]
+    assert "sort" in found.remarks.notes[0]
 
 
 def test_a_small_budget_is_inconclusive_not_lossless():
@@ -173,7 +173,7 @@ def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):
 def test_a_generator_out_of_sight_is_no_false_counterexample():
     found = only(audit(private_beside_zeros, options=AuditOptions(draft_length=2, checks=())))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
-    assert "uninstrumented samples contradict" in found.notes[0]
+    assert "uninstrumented samples contradict" in found.remarks.notes[0]
     assert found.counterexample is None
 
 

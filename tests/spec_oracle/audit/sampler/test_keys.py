@@ -64,7 +64,7 @@ class Racing:
 
 def calls(engine, budget):
     """Return the result of the check `calls`, at a rate of 1e-7."""
-    return result_of("calls", SamplerSubject.of_keys("mine", engine), Context(alpha=5e-7, budget=budget))
+    return result_of("calls", SamplerSubject.of_keys("mine", engine), Context(rate=5e-7, budget=budget))
 
 
 def test_philox_follows_the_published_vectors():
@@ -84,7 +84,7 @@ def test_noise_is_uniform_and_differs_by_key():
 def test_block_verification_on_reused_positions_is_lossy_over_calls():
     check = calls(Engine("block"), SECONDS)
     assert (check.name, check.status) == ("calls", Status.FAILED)
-    assert check.draws < 2000
+    assert check.measured.draws < 2000
 
 
 @pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
@@ -96,7 +96,7 @@ def test_the_texts_of_a_racing_engine_are_compared_with_its_rule():
     check = calls(Racing(), SECONDS)
     assert check.status is Status.PASSED
     assert "equal the rule's" in check.detail
-    assert check.draws < 100
+    assert check.measured.draws < 100
 
 
 def test_keys_that_come_again_are_found_though_calls_follow_the_rule():

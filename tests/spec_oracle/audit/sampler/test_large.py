@@ -7,7 +7,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from lab.specimens.sharing import Own
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.large import LARGE_TV, _rows, large
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -20,7 +20,11 @@ RATE = 1e-8
 
 
 def found(specimen, only=MappingProxyType({})):
-    return large(SamplerSubject(specimen.name, SamplerCode(specimen.function)), Context(only=only), RATE)[0]
+    return large(
+        SamplerSubject(specimen.name, SamplerCode(specimen.function)),
+        Context(shapes=ShapeLimits(only=only)),
+        RATE,
+    )[0]
 
 
 DEFECTS = [s for s in OURS if s.detected_by]
@@ -47,7 +51,7 @@ def test_defects_are_found_in_both_vocabularies(specimen):
 def test_right_code_passes(specimen):
     result = found(specimen)
     assert result.status is Status.PASSED, result.detail
-    assert all("V " in line and "detect" in line for line in result.scope)
+    assert all("V " in line and "detect" in line for line in result.remarks.scope)
 
 
 @pytest.mark.parametrize(("kind", "cells"), [("weak", 4), ("good", 16)])
@@ -108,4 +112,4 @@ def test_greedy_requests_are_tried_at_full_vocabularies():
 def test_right_options_pass_at_full_vocabularies():
     result = large(unseen_with_options(), Context(), RATE)[0]
     assert result.status is Status.PASSED, result.detail
-    assert any("mixed drafts" in line for line in result.scope)
+    assert any("mixed drafts" in line for line in result.remarks.scope)

@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler import confirm as claimed
@@ -47,7 +47,7 @@ def few_samples(monkeypatch):
 
 
 def at_shapes(subject, results=None):
-    return result_of("shapes", subject, Context(most_shapes=8, results=results or {}))
+    return result_of("shapes", subject, Context(shapes=ShapeLimits(most=8), results=results or {}))
 
 
 @pytest.mark.parametrize("read", ASKED, **NAMES)
@@ -82,7 +82,7 @@ def test_a_right_kernel_that_takes_its_uniforms_is_right_at_all_shapes(read):
 def test_a_right_kernel_that_is_given_a_generator_is_sampled(read):
     subject = SamplerSubject("mine", SamplerCode(memory.of_generator(read)))
     with pytest.raises(NoEvidenceError):
-        traced(subject, Context(budget=30.0, draft_length=2), 1e-6)
+        traced(subject, Context(budget=30.0, inputs=Inputs(draft_length=2)), 1e-6)
     assert at_shapes(subject).status is Status.PASSED
 
 
@@ -152,7 +152,7 @@ def test_a_wrong_kernel_is_found_by_integration_or_samples(function, how):
         else SamplerSubject("mine", SamplerCode(function))
     )
     instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
-    found = result_of("joint", subject, Context(budget=120.0, instances=instances))
+    found = result_of("joint", subject, Context(budget=120.0, inputs=Inputs(instances=instances)))
     assert (found.status, found.how) == (Status.FAILED, how)
 
 
@@ -171,7 +171,7 @@ def test_a_whole_audit_of_a_right_kernel_ends_lossless():
     statuses = {check.name: check.status for check in report.checks}
     assert report.verdict is SubjectVerdict.LOSSLESS
     assert {statuses[name] for name in asked} == {Status.PASSED}
-    assert any("contradict the traced distribution" in note for note in report.notes)
+    assert any("contradict the traced distribution" in note for note in report.remarks.notes)
 
 
 def test_memory_that_code_keeps_from_a_traced_call_holds_numbers_in_its_next_one():

@@ -42,7 +42,7 @@ class Engine:
 def joint_of(engine, budget):
     code = SamplerCode(engine, "torch")
     subject = SamplerSubject("mine", code, traceable=False, randomness=TakesNoise(engine))
-    return result_of("joint", subject, Context(alpha=5e-7, budget=budget))
+    return result_of("joint", subject, Context(rate=5e-7, budget=budget))
 
 
 def test_the_right_rule_passes_by_its_own_noise():
@@ -50,7 +50,7 @@ def test_the_right_rule_passes_by_its_own_noise():
     assert check.status is Status.PASSED
     assert check.how is How.REPLAYED
     assert check.findings.smallest_detectable_tv <= 0.02
-    assert check.draws < 5000
+    assert check.measured.draws < 5000
 
 
 @pytest.mark.parametrize("engine", [Engine(bias=-0.1), Engine(late=0.5)], ids=["uniforms", "noise"])
@@ -68,4 +68,4 @@ def test_right_code_that_uses_its_noise_otherwise_is_judged_by_samples():
     check = joint_of(Otherwise(), 8.0)
     assert check.status is Status.PASSED
     assert check.how is How.SAMPLED
-    assert "rows differ from the rule's under the same random numbers" in check.notes[0]
+    assert "rows differ from the rule's under the same random numbers" in check.remarks.notes[0]

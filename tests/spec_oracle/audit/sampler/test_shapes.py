@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import COUNTED, Context
+from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.joint import traced
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -27,7 +27,7 @@ QUICK = {
 
 def outcome(function, shapes=12, dtypes=COUNTED, **options):
     subject = SamplerSubject("mine", SamplerCode(function), **options)
-    return result_of("shapes", subject, Context(budget=60.0, most_shapes=shapes, dtypes=dtypes))
+    return result_of("shapes", subject, Context(budget=60.0, shapes=ShapeLimits(dtypes, most=shapes)))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
@@ -36,8 +36,8 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
     result = outcome(specimen.function, dtypes=specimen.dtypes)
     assert result.status is Status.FAILED
     assert where in result.detail
-    assert result.total_variation > 1e-5
-    assert result.alpha == 0
+    assert result.measured.total_variation > 1e-5
+    assert result.measured.alpha == 0
 
 
 @pytest.mark.usefixtures("less_effort")
@@ -63,7 +63,7 @@ def beyond_the_end(x, q, p, rng):
 def test_an_id_out_of_range_counts_in_types_that_count(dtypes, status):
     result = outcome(beyond_the_end, shapes=1, dtypes=dtypes)
     assert result.status is status
-    said = result.detail if status is Status.FAILED else result.notes[0]
+    said = result.detail if status is Status.FAILED else result.remarks.notes[0]
     assert re.search(r"tokens must be ids from 0 to (\d+); found .*, at V \d+, L \d+, K 1, float16", said)
 
 
@@ -82,13 +82,13 @@ def test_code_that_cannot_be_followed_is_drawn():
     names = ("token-rule", "shape-fifth-token-forgotten")
     found = [outcome(specimens()[name].function, traceable=False) for name in names]
     assert [result.status for result in found] == [Status.PASSED, Status.FAILED]
-    assert all(result.alpha > 0 for result in found)
+    assert all(result.measured.alpha > 0 for result in found)
 
 
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
-    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
+    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
     assert found.rule == rule
     assert found.length.status is Status.PASSED
 
@@ -100,6 +100,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         return tokens, np.zeros(len(x), dtype=int)
 
     subject = SamplerSubject("mine", SamplerCode(from_the_target))
-    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
+    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
     assert found.rule is None
     assert found.length is None

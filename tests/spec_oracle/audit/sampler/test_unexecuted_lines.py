@@ -8,6 +8,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.reports import AuditedCode
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.audit.sampler import unexecuted_lines
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -30,14 +31,13 @@ def notes_on(function, *, bad_input=True):
     subject, context = SamplerSubject("mine", SamplerCode(function)), Context(results={"joint": JOINT})
     if bad_input:
         result_of("bad-input", subject, context)
-    return with_lines(subject, context).notes
+    return with_lines(subject, context).remarks.notes
 
 
 def with_lines(subject, context):
     report = SubjectReport("mine", "sampler", SubjectVerdict.LOSSLESS, Evidence.EXACT, (), 0.0)
-    (found,) = unexecuted_lines.with_notes(
-        [replace(report, lines=unexecuted_lines.lines_run(subject, context))]
-    )
+    ran = AuditedCode(lines=unexecuted_lines.lines_run(subject, context))
+    (found,) = unexecuted_lines.with_notes([replace(report, code=ran)])
     return found
 
 
@@ -68,7 +68,7 @@ def test_lines_that_only_toys_run_are_looked_for(how, monkeypatch):
 
 def test_of_many_places_a_few_are_named(monkeypatch):
     monkeypatch.setattr(unexecuted_lines, "unrun", lambda ran: [f"mine.py:{line}" for line in range(9)])
-    (note,) = with_lines(SamplerSubject("mine", SamplerCode(rare)), Context()).notes
+    (note,) = with_lines(SamplerSubject("mine", SamplerCode(rare)), Context()).remarks.notes
     assert note.endswith("mine.py:0, mine.py:1, mine.py:2, mine.py:3 and 5 more")
 
 
@@ -89,7 +89,7 @@ def only_broken_input(draft_tokens, draft_probs, target_probs, generator):
 def test_lines_are_named_where_bad_input_fails():
     subject, context = SamplerSubject("mine", SamplerCode(accepts_anything)), Context()
     assert result_of("bad-input", subject, context).status is Status.FAILED
-    (note,) = with_lines(subject, context).notes
+    (note,) = with_lines(subject, context).remarks.notes
     assert note.endswith(f"test_unexecuted_lines.py:{lines_of(accepts_anything, '* 0')}")
 
 
@@ -123,7 +123,7 @@ OPTIONS = AuditOptions(checks=(), budget=60.0, draft_length=1, skip={"bad-input"
 @pytest.mark.parametrize("subjects", [[with_rows], [without_rows], [with_rows, without_rows]], ids=len)
 def test_lines_that_another_subject_of_the_run_ran_are_not_named(subjects):
     report = audit(*subjects, options=OPTIONS)
-    notes = [note for subject in report.subjects for note in subject.notes]
+    notes = [note for subject in report.subjects for note in subject.remarks.notes]
     assert len(notes) == (len(subjects) == 1)
     assert all(note.startswith(unexecuted_lines.NOT_JUDGED) for note in notes)
 

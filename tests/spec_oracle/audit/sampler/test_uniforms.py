@@ -8,17 +8,18 @@ import pytest
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError
+from spec_oracle.audit.results import Findings, LawResult, NoEvidenceError
 from spec_oracle.audit.sampler import integrated as integration
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.subjects import takes_uniforms
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
+from spec_oracle.contracts import SamplerCode, drawing_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 
@@ -59,7 +60,7 @@ def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
 
 def within(budget, instances=INSTANCES):
     """Return where a law is found within ``budget`` seconds."""
-    return Context(alpha=1e-6, budget=budget, instances=instances)
+    return Context(rate=1e-6, budget=budget, inputs=Inputs(instances=instances))
 
 
 def slow(function, budget=NO_TIME, rule=None):
@@ -134,8 +135,8 @@ def sharing(draft_tokens, draft_probs, target_probs, uniforms):
 def beside_a_rule(check, function):
     """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
     findings = Findings(pair=pair_by_uniforms(SamplerCode(function), "token"))
-    joint = CheckResult("joint", Status.PASSED, "", findings=findings)
-    context = Context(alpha=1e-6, budget=60.0, instances=INSTANCES, results={"joint": joint})
+    joint = LawResult("joint", Status.PASSED, "", findings=findings)
+    context = Context(rate=1e-6, budget=60.0, inputs=Inputs(instances=INSTANCES), results={"joint": joint})
     return result_of(check, SamplerSubject.of_uniforms("mine", function), context)
 
 
@@ -143,7 +144,7 @@ def beside_a_rule(check, function):
 def test_code_that_emits_as_a_rule_is_compared_with_it(check):
     result = beside_a_rule(check, token_kernel)
     assert result.status is Status.PASSED
-    assert result.draws < 4000
+    assert result.measured.draws < 4000
     assert "as a rule's" in result.detail or "on the same seed" in result.detail
 
 

@@ -9,7 +9,7 @@ import torch
 
 from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.shapes import _laws
@@ -30,9 +30,9 @@ PATIENCE = 600.0
 """Seconds: that all shapes are tried must not depend on what else the machine does."""
 
 
-def outcome(function, **context):
+def outcome(function, **limits):
     subject = SamplerSubject("mine", SamplerCode(function))
-    return result_of("shapes", subject, Context(budget=PATIENCE, **context))
+    return result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(**limits)))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
@@ -52,14 +52,14 @@ def raw_memory(x, q, p, rng):
 
 @pytest.mark.usefixtures("less_effort")
 def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared():
-    found = outcome(raw_memory, most_shapes=3)
+    found = outcome(raw_memory, most=3)
     assert found.status is Status.INCONCLUSIVE
     assert "layout sliced: raised ValueError: rows are no distribution" in found.detail
     assert "--only layouts=contiguous" in found.detail
-    only = AuditOptions(layouts=["contiguous"]).context(1e-6).only
-    declared = outcome(raw_memory, most_shapes=3, only=only)
+    only = AuditOptions(layouts=["contiguous"]).context(1e-6).shapes.only
+    declared = outcome(raw_memory, most=3, only=only)
     assert declared.status is Status.PASSED
-    assert "declared: the code takes only layout contiguous; no other was tried" in declared.scope
+    assert "declared: the code takes only layout contiguous; no other was tried" in declared.remarks.scope
 
 
 def test_values_that_time_did_not_suffice_for_leave_the_check_open():
@@ -72,7 +72,10 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     found = result_of(
         "shapes",
         SamplerSubject("mine", SamplerCode(slow)),
-        Context(budget=1.5, only={"vocab_size": (5, 20_000), "draft_length": (1,), "batch": (1,)}),
+        Context(
+            budget=1.5,
+            shapes=ShapeLimits(only={"vocab_size": (5, 20_000), "draft_length": (1,), "batch": (1,)}),
+        ),
     )
     assert found.status is Status.INCONCLUSIVE
     assert "not tried in this time: V 20,000" in found.detail
@@ -105,8 +108,8 @@ def test_what_is_declared_must_make_sense():
 
 def test_a_value_that_is_given_twice_is_tried_once():
     options = AuditOptions(vocabularies=[3, 2, 3], layouts=["sliced", "sliced"], dtypes=["float64"] * 2)
-    assert options.context(1e-6).only == {"vocab_size": (3, 2), "layout": ("sliced",)}
-    assert options.context(1e-6).dtypes == ("float64",)
+    assert options.context(1e-6).shapes.only == {"vocab_size": (3, 2), "layout": ("sliced",)}
+    assert options.context(1e-6).shapes.dtypes == ("float64",)
     assert AuditOptions(prompts=((0, 1), (2,), (0, 1))).prompts == ((0, 1), (2,))
 
 
@@ -145,8 +148,8 @@ def test_requests_of_all_kinds_are_right_at_every_value():
     result = outcome(specimens()["mixed-requests-of-all-kinds"].function, only=few)
     assert result.status is Status.PASSED
     for name, values in OPTIONS.items():
-        assert [*result.coverage[name]] == [*values]
-        assert "untried" not in {cover.value for cover in result.coverage[name].values()}
+        assert [*result.remarks.coverage[name]] == [*values]
+        assert "untried" not in {cover.value for cover in result.remarks.coverage[name].values()}
 
 
 def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
@@ -173,7 +176,10 @@ def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
 def test_generators_of_requests_are_traced_in_torch():
     subject = SamplerSubject("mine", SamplerCode(in_torch, "torch"))
     few = {"vocab_size": (5,), "draft_length": (1, 2), "batch": (1, 3), "kind": ("flat", "zero")}
-    result = result_of("shapes", subject, Context(budget=PATIENCE, only=few))
+    result = result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(only=few)))
     assert result.status is Status.PASSED
-    assert {cover.value for cover in result.coverage["generators"].values()} <= {"proven", "represented"}
-    assert "untried" not in {cover.value for cover in result.coverage["is_greedy"].values()}
+    assert {cover.value for cover in result.remarks.coverage["generators"].values()} <= {
+        "proven",
+        "represented",
+    }
+    assert "untried" not in {cover.value for cover in result.remarks.coverage["is_greedy"].values()}

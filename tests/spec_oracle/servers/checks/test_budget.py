@@ -185,13 +185,13 @@ def test_an_audit_ends_although_a_server_fails_and_keeps_what_it_saw(options, wh
     details = [check.detail for check in server.checks if check.status is Status.INCONCLUSIVE]
     if who == "server" and failure in SAID:
         assert any(SAID[failure] in detail for detail in details), details
-    assert sum(check.draws or 0 for check in server.checks) > 0 or options.get("after") == AT_ONCE
+    assert sum(check.measured.draws or 0 for check in server.checks) > 0 or options.get("after") == AT_ONCE
 
 
 def test_what_a_slow_server_said_is_kept(monkeypatch):
     """At 3 requests a second there is no verdict in a minute; completions that came are counted."""
     report, _ = audited(monkeypatch, seconds=0.3)
     checks = {check.name: check for check in report.subjects[0].checks}
-    assert checks["joint"].draws >= 20
+    assert checks["joint"].measured.draws >= 20
     assert "tokens accepted" in checks["length"].detail
     assert "--budget" in checks["joint"].detail

@@ -72,7 +72,7 @@ def test_a_right_server_passes_every_check(shape, detect):
     assert server.smallest_detectable_tv <= detect
     assert server.kind == "server"
     assert found.exit_code == 0
-    assert "are distinguished up to" in " ".join(server.scope)
+    assert "are distinguished up to" in " ".join(server.remarks.scope)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_the_stated_power_is_had(runs):
         result_of(
             "joint",
             subject(**planted, entropy=run, plan=ServerPlan(detect=detect)),
-            Context(alpha=1e-3, seed=run),
+            Context(rate=1e-3, seed=run),
         )
         for run in range(runs)
     ]
@@ -206,7 +206,7 @@ def null_runs(monkeypatch, runs):
     failures = dict.fromkeys(RUNS, 0)
     for run in range(runs):
         server = subject(entropy=run, plan=ServerPlan(requests=400, detect=0.5), vocab=5, draft=False)
-        bench = Context(alpha=0.2, seed=run)
+        bench = Context(rate=0.2, seed=run)
         for name in RUNS:
             failures[name] += result_of(name, server, bench).status is Status.FAILED
     return failures
@@ -369,7 +369,7 @@ def test_a_server_that_dies_leaves_what_was_seen():
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "ended early: HTTP 500" in joint.detail
-    assert joint.draws > 100
+    assert joint.measured.draws > 100
     assert found.exit_code == 2
     assert not statuses(found, Status.FAILED)
 
@@ -412,7 +412,7 @@ def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect, 
     assert found.subjects[0].smallest_detectable_tv > plan.detect
     seeded = sent(StandIn(defect, size=0.1), replace(plan, seeded=True))
     assert seeded.subjects[0].verdict is SubjectVerdict.LOSSLESS
-    assert "of them retried" in " ".join(seeded.subjects[0].scope)
+    assert "of them retried" in " ".join(seeded.subjects[0].remarks.scope)
 
 
 def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():

@@ -47,7 +47,7 @@ def test_wrong_ones_are_found_and_named(shape, defect, words):
     found = outcome(shape=shape, defect=f"logprobs-{defect}", sampling=sampling)
     assert found.status is Status.FAILED
     assert words in found.detail
-    assert found.draws <= 6
+    assert found.measured.draws <= 6
 
 
 def test_the_mode_is_named_the_right_way_round():
@@ -89,6 +89,6 @@ def test_a_token_that_cannot_be_is_no_small_difference():
 def test_the_report_says_what_it_does_to_a_trainer():
     """Rounded to a tenth, ratios are up to exp(0.05) off; right ones are 1."""
     right, rounded = outcome(), outcome(shape="openai", defect="logprobs-rounded")
-    assert "mean 1 +- " in right.notes[0]
-    assert "importance ratio exp(logprob_train - logprob_rollout)" in rounded.notes[0]
-    assert "mean 1 +- 0," not in rounded.notes[0]
+    assert "mean 1 +- " in right.remarks.notes[0]
+    assert "importance ratio exp(logprob_train - logprob_rollout)" in rounded.remarks.notes[0]
+    assert "mean 1 +- 0," not in rounded.remarks.notes[0]

@@ -74,7 +74,7 @@ def test_another_model_is_named_and_verification_is_not_blamed(served, size, wor
     assert subject.verdict is SubjectVerdict.LOSSY
     assert report.exit_code == 1
     assert f"lossy, {NAMED}" in AUDIT_FORMATS["text"](report)
-    assert "its completions follow its own distributions" in subject.proviso
+    assert "its completions follow its own distributions" in subject.remarks.proviso
 
 
 def test_the_size_is_that_of_the_distributions():
@@ -87,7 +87,7 @@ def test_the_size_is_that_of_the_distributions():
         for one in range(8):
             laws = [model.law((one, last), {}, name) for name in ("target", "draft")]
             rows.append(sum(abs(a - b) for a, b in zip(*laws, strict=True)) / 2)
-    assert min(rows) < checks["model"].total_variation < max(rows)
+    assert min(rows) < checks["model"].measured.total_variation < max(rows)
 
 
 @pytest.mark.parametrize("defect", ["always-accept", "corrects-from-p"])
@@ -95,13 +95,15 @@ def test_wrong_verification_is_not_taken_for_another_model(defect):
     report, checks = audited(StandIn(defect), StandIn(draft=False))
     assert checks["model"].status is Status.PASSED, checks["model"].detail
     assert checks["joint"].status is Status.FAILED
-    assert report.subjects[0].proviso == ""
+    assert report.subjects[0].remarks.proviso == ""
 
 
 def test_both_may_be_wrong():
     report, checks = audited(Quantised("always-accept", size=0.5), StandIn(draft=False))
     assert checks["model"].status is checks["joint"].status is Status.FAILED
-    assert report.subjects[0].proviso.endswith("; its completions do not follow its own distributions either")
+    assert report.subjects[0].remarks.proviso.endswith(
+        "; its completions do not follow its own distributions either"
+    )
 
 
 def test_less_than_is_to_be_detected_is_no_other_model():

@@ -28,22 +28,22 @@ def test_a_right_server_passes_and_unknown_fields_are_named():
     assert found.status is Status.PASSED, found.detail
     assert "typical (no effect on what one-token requests report)" in found.detail
     assert "frequency penalty (refused)" in found.detail
-    assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
-    assert found.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
-    assert "typical" not in found.coverage
+    assert found.remarks.coverage["grammar"] == {"on": Cover.SAMPLED}
+    assert found.remarks.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
+    assert "typical" not in found.remarks.coverage
 
 
 def test_a_json_schema_is_judged_by_grammars_of_what_is_left_of_it():
     found = outcome(quotes=True)
     assert found.status is Status.PASSED, found.detail
-    assert found.coverage["grammar"] == {"on": Cover.SAMPLED, "JSON schema": Cover.SAMPLED}
+    assert found.remarks.coverage["grammar"] == {"on": Cover.SAMPLED, "JSON schema": Cover.SAMPLED}
 
 
 def test_a_json_schema_is_not_asked_for_where_no_token_is_a_quotation_mark():
     """llama.cpp ends then, for all."""
     found = outcome()
     assert "JSON schema (no token is a quotation mark)" in found.detail
-    assert "JSON schema" not in found.coverage["grammar"]
+    assert "JSON schema" not in found.remarks.coverage["grammar"]
 
 
 @pytest.mark.parametrize("defect", ["", "skips:grammar"])
@@ -60,7 +60,7 @@ def test_fields_without_effect_on_one_token_requests_are_compared_with_a_referen
         assert "grammar on: " in found.detail
         assert "completions beside as many of the reference are distributed differently" in found.detail
     else:
-        assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
+        assert found.remarks.coverage["grammar"] == {"on": Cover.SAMPLED}
         assert "grammar (no effect" not in found.detail
 
 
@@ -68,7 +68,7 @@ def test_probabilities_before_filters_leave_most_fields_untried():
     found = outcome(shape="openai", top_k=3)
     assert found.status is Status.PASSED, found.detail
     assert "min-p (no effect" in found.detail
-    assert found.coverage["n"] == {"3": Cover.SAMPLED}
+    assert found.remarks.coverage["n"] == {"3": Cover.SAMPLED}
 
 
 @pytest.mark.parametrize(
