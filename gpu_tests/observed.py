@@ -72,7 +72,7 @@ class ObservedBatch(RunningBatch):
             verdict = super().verify(drafts)
         record.calls += 1
         small, _ = without_unused_tokens(drafts)
-        small = Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
+        small = Drafts.of_paths(*small.arrays)
         decisions = torch_decisions(record.generator)
         expected, _ = call_verifier(record.reference, small, decisions, state)
         record.accepted.append(verdict.num_accepted)

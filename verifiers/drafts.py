@@ -210,15 +210,20 @@ class Drafts:
         """Number of tokens, V."""
         return self.target.vocab_size
 
-    def __getattr__(self, name: str) -> Never:
-        """Say what to write in place of the arrays of paths that drafts once were."""
-        if name in {"draft_probs", "target_probs", "draft_length"}:
-            raise AttributeError(
-                f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, "
-                "reads paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
-                "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def draft_probs(self) -> Never:
+        """Nothing: raises `AttributeError`, which says what to write, as do the two below."""
+        raise _moved("draft_probs")
+
+    @property
+    def target_probs(self) -> Never:
+        """Nothing, as `draft_probs`."""
+        raise _moved("target_probs")
+
+    @property
+    def draft_length(self) -> Never:
+        """Nothing, as `draft_probs`."""
+        raise _moved("draft_length")
 
     @cached_property
     def present(self) -> Array:
@@ -346,3 +351,12 @@ def parents_of_paths(tokens: Array, draft_lengths: Array | None = None) -> Array
             parents.append(xp.where(draft_lengths > depth, first, EMPTY))
         first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     return xp.concat(parents, axis=1)
+
+
+def _moved(name: str) -> AttributeError:
+    """Return the error for the arrays of paths that drafts once were."""
+    return AttributeError(
+        f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, reads "
+        "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
+        "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
+    )

@@ -199,6 +199,11 @@ class Paths:
                 raise InvalidInputError(f"{name}: expected shape {expected} to match tokens, got {found}")
 
     @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The three arrays, as `Drafts.of_paths` takes them."""
+        return self.tokens, self.draft_probs, self.target_probs
+
+    @property
     def batch(self) -> int:
         """Number of requests, B."""
         return int(self.tokens.shape[0])

@@ -36,7 +36,7 @@ def chains(batch, length, vocab, device, dtype):
 
 
 def drafts_of(paths):
-    return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+    return Drafts.of_paths(*paths.arrays)
 
 
 def beside_a_copy(batch, device):

@@ -241,7 +241,7 @@ def _of_requests(value: object, some: slice, batch: int) -> object:
 
 
 def _cut(drafts: Paths, length: int) -> Paths:
-    tokens, draft, target = drafts.tokens, drafts.draft_probs, drafts.target_probs
+    tokens, draft, target = drafts.arrays
     return Paths(tokens[:, :, :length], draft[:, :, :length], target[:, :, : length + 1])
 
 

@@ -130,7 +130,7 @@ def as_drafts(value: Paths | Drafts) -> Drafts:
     """Return the drafts of a rule that were saved: paths come back as arrays."""
     if isinstance(value, Drafts):
         return value
-    return Drafts.of_paths(value.tokens, value.draft_probs, value.target_probs)
+    return Drafts.of_paths(*value.arrays)
 
 
 _READ: Final[Mapping[str, Callable[..., object]]] = {

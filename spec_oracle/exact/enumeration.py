@@ -105,7 +105,7 @@ class ScriptedDecisions:
         return self._chosen.from_numpy(self._next(chances, weight.shape[:-1]))
 
     def _is_open(self, chances: Numbers) -> bool:
-        """Whether a decision may be left open; in rationals not a certain one, which may be asked in floats."""
+        """Whether a decision may be left open; not a certain one of rationals, which may be of floats."""
         if not self._chosen.is_exact:
             return True
         if not ((chances > 0).sum(axis=-1) > 1).any():

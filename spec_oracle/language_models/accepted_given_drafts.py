@@ -22,7 +22,7 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Paths, state: State) ->
     import torch
 
     small, _ = without_unused_tokens(drafts)
-    device, trees = drafts.tokens.device, Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
+    device, trees = drafts.tokens.device, Drafts.of_paths(*small.arrays)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
         index = torch.as_tensor(rows, device=device)

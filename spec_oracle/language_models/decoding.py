@@ -245,10 +245,10 @@ class RunningBatch:
     def verify(self, drafts: Paths) -> Verdict:
         """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
         small, names = without_unused_tokens(drafts)
-        trees = Drafts.of_paths(small.tokens, small.draft_probs, small.target_probs)
+        trees = Drafts.of_paths(*small.arrays)
         verdict, self.state = call_verifier(self.verifier, trees, self.decisions, self.state)
         next_token = names.gather(1, verdict.next_token[:, None])[:, 0]
-        whole = Drafts.of_paths(drafts.tokens, drafts.draft_probs, drafts.target_probs)
+        whole = Drafts.of_paths(*drafts.arrays)
         return Verdict(verdict.node, next_token, whole)
 
     def _select(self, texts: Tensor) -> None:

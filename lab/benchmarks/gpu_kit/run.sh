@@ -69,11 +69,10 @@ else
 fi
 part "verification" 80 "$PYTHON" -m lab.benchmarks.gpu_kit.rules --device $DEVICE --size "$SIZE" \
     --json "$WORK/rules.json"
-part "suite bfloat16" 90 $(tests bfloat16 $MODELS --dtype bfloat16) -m "$MARK" \
-    -k "planted or rule_emits or target_only"
-part "batches and seeds float32" 80 $(tests texts $MODELS) -m "$MARK" -k "texts or target_only"
-part "suite float16" 60 $(tests float16 $MODELS --dtype float16) -m "$MARK" \
-    -k "planted or target_only or (rule_emits and (given-token or given-block or given-traversal))"
+FEW="planted or target_only or (rule_emits and (given-token or given-block or given-traversal))"
+part "suite bfloat16" 75 $(tests bfloat16 $MODELS --dtype bfloat16) -m "$MARK" -k "$FEW"
+part "suite float16" 60 $(tests float16 $MODELS --dtype float16) -m "$MARK" -k "$FEW"
+part "batches and seeds float32" 110 $(tests texts $MODELS) -m "$MARK" -k "texts or target_only"
 part "rest of the suite" 60 $(tests rest gpu_tests --ignore $MODELS --ignore gpu_tests/test_kernels.py) \
     -m "$MARK" -n 8
 gathered

@@ -113,7 +113,7 @@ def _in_own_arrays(drafts: Drafts) -> Drafts:
     """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
     if drafts.num_paths is not None:
         paths = drafts.paths
-        drafts = Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+        drafts = Drafts.of_paths(*paths.arrays)
         return replace(drafts, parents=np.array(drafts.parents))
     rows = drafts.draft.dense(), drafts.target.dense()
     return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)

@@ -119,7 +119,7 @@ def test_paths_are_trees_with_the_same_rows(instance, siblings):
     )
     every = np.arange(len(table.law.tokens))
     found, paths = table.drafts(every), table.paths(every)
-    expected = Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs)
+    expected = Drafts.of_paths(*paths.arrays)
     assert found.num_paths == expected.num_paths == instance.num_paths
     np.testing.assert_array_equal(found.tokens, expected.tokens)
     np.testing.assert_array_equal(found.parents, expected.parents)

@@ -13,7 +13,7 @@ from spec_oracle.audit.sampler.reference import by_keys, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.third_party.samplers.keyed_noise import murmur_uniform, philox_uniform
-from verifiers import Drafts
+from verifiers import Paths
 
 torch = pytest.importorskip("torch")
 
@@ -58,7 +58,7 @@ class Racing:
 
     def with_seeds(self, tokens, draft, target, seeds, positions):
         arrays = (t.numpy()[:, None] for t in (tokens, draft, target))
-        emitted = by_keys(self)(Drafts(*arrays), seeds.numpy(), positions.numpy())
+        emitted = by_keys(self)(Paths(*arrays), seeds.numpy(), positions.numpy())
         return torch.from_numpy(emitted.tokens), torch.from_numpy(emitted.lengths - 1)
 
 

@@ -10,7 +10,7 @@ from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.sampler import tracer as samplers
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
-from verifiers import Drafts
+from verifiers import Paths
 
 VOCAB = 40
 
@@ -18,7 +18,7 @@ VOCAB = 40
 def drafts(seed=0, length=2):
     rng = np.random.default_rng(seed)
     q, p = (rng.dirichlet(np.ones(VOCAB), size=(1, 1, n)) for n in (length, length + 1))
-    return Drafts(rng.integers(VOCAB, size=(1, 1, length)), q, p)
+    return Paths(rng.integers(VOCAB, size=(1, 1, length)), q, p)
 
 
 def of_specimen(name):
