@@ -33,4 +33,4 @@ def test_a_right_rule_keeps_its_inputs():
     subject = RuleSubject("right", verifiers.get("recursive_rejection"), num_paths=2)
     found = result_of("inputs-kept", subject, Context())
     assert found.status is Status.PASSED
-    assert found.draws > 0
+    assert found.measured.draws > 0

@@ -104,8 +104,8 @@ def test_a_rule_for_beams_only_is_audited_on_one_path_and_on_trees():
     report = audit(Declared("nss", frozenset({"beam"})), options=ONLY_JOINT)
     found = only(report)
     assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0)
-    assert "K = 1" in found.scope[0]
-    assert "a stochastic beam of 2" in found.scope[1]
+    assert "K = 1" in found.remarks.scope[0]
+    assert "a stochastic beam of 2" in found.remarks.scope[1]
 
 
 def test_an_instance_may_have_any_name():
