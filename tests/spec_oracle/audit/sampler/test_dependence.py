@@ -41,9 +41,10 @@ RIGHT = (
     *("own-seeds-by-paths", "system", "system-with-stop-and-budget"),
 )
 TOKEN = as_sampler(verifiers.get("token"))
-STATELESS = [
-    n for n in verifiers.names() if n not in {"greedy_block", "greedy_multipath_carry", "block_transport"}
-]
+OTHERS = {"greedy_block", "greedy_multipath_carry", "block_transport", "univer"}
+"""They carry a state, or take no independent drafts, as samplers get them."""
+
+STATELESS = [name for name in verifiers.names() if name not in OTHERS]
 
 
 def subject_of(specimen):
