@@ -16,7 +16,6 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.failing_inputs import as_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler import (
     bad_input,
@@ -34,6 +33,7 @@ from spec_oracle.audit.sampler import (
 )
 from spec_oracle.audit.sampler.dependence import CallSizes
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of

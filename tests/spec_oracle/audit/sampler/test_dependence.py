@@ -11,7 +11,6 @@ import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.failing_inputs import as_drafts
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler import disjoint
 from spec_oracle.audit.sampler.dependence import (
@@ -25,6 +24,7 @@ from spec_oracle.audit.sampler.dependence import (
     ordered,
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler

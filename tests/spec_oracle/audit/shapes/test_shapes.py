@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit.failing_inputs import as_drafts
+from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
