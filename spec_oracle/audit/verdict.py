@@ -219,7 +219,6 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
     drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
     elsewhere = found.elsewhere and found.elsewhere.optimum_of
     optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
-    rule_at = None if elsewhere else subject.path_rule_at  # elsewhere the drafts are other trees
     return tuple(
         InstanceFigures(
             name,
@@ -227,7 +226,10 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
             float(law.block_efficiency),
             optimum_of(instance),
             tuple(map(float, law.accepted_length_pmf)),
-            _of_rule(instance, rule_at(instance.draft_length), drafting) if rule_at else (),
+            # Where the optimum is one of trees, the drafts are no paths.
+            _of_rule(instance, rule_at(instance.draft_length), drafting)
+            if not elsewhere and (rule_at := subject.path_rule_at)
+            else (),
         )
         for name, law in found.laws.items()
     )

@@ -14,7 +14,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import judge_laws
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, Elsewhere, Findings, LawResult, Measured, Status, remarked
+from spec_oracle.audit.results import CheckResult, Elsewhere, Findings, LawResult, Measured, Remarks, Status
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.length import as_declared, identified
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -68,8 +68,9 @@ def _both(subject: RuleSubject, context: Context, on_paths: LawResult, on_trees:
     if findings.length is None or (length and length.status is Status.FAILED):
         findings = replace(findings, rule=rule, length=length)
     detail = f"{on_paths.detail}; {on_trees.detail}"
-    both = remarked(on_paths, scope=(*on_paths.remarks.scope, *on_trees.remarks.scope))
-    return replace(both, detail=detail, findings=findings, measured=Measured(total_variation=worst))
+    remarks = replace(on_paths.remarks, scope=(*on_paths.remarks.scope, *on_trees.remarks.scope))
+    measured = Measured(total_variation=worst)
+    return replace(on_paths, detail=detail, measured=measured, remarks=remarks, findings=findings)
 
 
 def _length(
@@ -108,9 +109,9 @@ def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> LawResult
     law_of = next(iter(tried.values()))[1]
     found = judge_laws(laws, of, facts, law_of, how="enumerated", failure=failure, where=where)
     sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in of.values()))
-    scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
+    scope = f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}"
     if not found.findings.worst:
-        return remarked(found, scope=scope)
+        return replace(found, remarks=Remarks((scope,)))
     kind = cases[found.findings.worst].kind
     findings = replace(
         found.findings,
@@ -122,8 +123,8 @@ def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> LawResult
             ),
         ),
     )
-    notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
-    return remarked(replace(found, findings=findings), scope=scope, notes=notes)
+    note = f"tokens per call and optimum are those of one kind of draft trees: {kind}"
+    return replace(found, findings=findings, remarks=Remarks((scope,), (note,)))
 
 
 def _cases(subject: RuleSubject, context: Context) -> dict[str, Tried]:
