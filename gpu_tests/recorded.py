@@ -53,7 +53,7 @@ def head_of(pair: Pair, rounding: Rounding) -> dict[str, Any]:
     return {
         "hardware": torch.cuda.get_device_name(pair.device) if on_gpu else hardware(),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "transformers": version("transformers"),
         "pair": pair.name,
         "parameters": sum(one.numel() for one in network.parameters()),
