@@ -14,10 +14,10 @@ from spec_oracle.audit.results import (
     CheckResult,
     Findings,
     How,
+    LawResult,
     NoEvidenceError,
     Status,
     breach,
-    findings_of,
     inconclusive,
 )
 from spec_oracle.audit.saved_inputs import FailingInputs
@@ -96,7 +96,8 @@ class Context:
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
-        return findings_of(self.results.get("joint"))
+        joint = self.results.get("joint")
+        return joint.findings if isinstance(joint, LawResult) else Findings()
 
     def is_lossy(self, subject: Subject) -> bool:
         """Whether `joint` has failed, or the subject declares that it would."""

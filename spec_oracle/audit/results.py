@@ -273,11 +273,6 @@ def with_findings(result: CheckResult, findings: Findings) -> LawResult:
     return LawResult(**{**vars(result), "findings": findings})
 
 
-def findings_of(result: CheckResult | None) -> Findings:
-    """Return what a check found of the distribution; nothing of most checks."""
-    return result.findings if isinstance(result, LawResult) else Findings()
-
-
 class NoEvidenceError(SpecOracleError):
     """A way of finding a law does not work for this code; the message says why, and the next way is tried."""
 

@@ -89,7 +89,7 @@ def test_a_file_with_the_name_of_a_package_of_ours_is_named(tmp_path, monkeypatc
     assert hidden.error.startswith(f"subject: {name}.py in this folder has the name of the package '{name}'")
     assert hidden.error.endswith("rename it")
     assert {check.detail for check in hidden.checks} == {hidden.error}
-    assert "Traceback" not in hidden.output
+    assert "Traceback" not in hidden.code.output
     assert (right.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 3)
 
 
