@@ -71,10 +71,9 @@ class ActiveDecisions:
 
     def categorical(self, weights: Array) -> Array:
         """Ask for the active requests, weights [B, V]; 0 elsewhere."""
-        xp = namespace(weights)
-        first = arange_like(weights, weights.shape[-1])[None, :] == 0
-        certain = kept(first, ones(weights))
-        return self._decisions.categorical(xp.where(self._active[:, None], weights, certain))
+        certain = zeros(weights[:1])
+        certain[:, :1] = ones(certain[:, :1])
+        return self._decisions.categorical(namespace(weights).where(self._active[:, None], weights, certain))
 
 
 def first_true(mask: Array) -> Array:
