@@ -226,10 +226,19 @@ class Drafts:
         raise _moved("draft_length")
 
     @cached_property
+    def _is_token(self) -> Array:
+        return (self.tokens >= 0) & (self.tokens < self.vocab_size)
+
+    @cached_property
+    def _ids(self) -> Array:
+        """The tokens, and 0 for what is none, so that rows can be read at them."""
+        return kept(self._is_token, self.tokens)
+
+    @cached_property
     def present(self) -> Array:
         """Whether there is a token, bool [B, N]; below an empty place nothing counts."""
-        is_token = (self.tokens >= 0) & (self.tokens < self.vocab_size)
-        return is_token & (self.parents >= ROOT) & (self.parents < arange_like(self.parents, self.places))
+        has_parent = (self.parents >= ROOT) & (self.parents < arange_like(self.parents, self.places))
+        return self._is_token & has_parent
 
     @property
     def depth(self) -> int:
@@ -245,15 +254,13 @@ class Drafts:
         """Return the drafts after a place ``node`` int [B], before which there are ``depth`` tokens."""
         xp, paths = namespace(self.tokens), self.num_paths
         level = slice(None) if paths is None else slice(depth * paths, (depth + 1) * paths)
-        places = arange_like(self.tokens, self.places)[None, level]
-        here = self.present[:, level] & (self.parents[:, level] == node[:, None])
-        tokens = self.tokens[:, level]
+        tokens, here = self._ids[:, level], self.present[:, level] & (self.parents[:, level] == node[:, None])
         if self.fan_out < here.shape[1]:
-            first = xp.argsort(xp.astype(~here, xp.int64), axis=1, stable=True)[:, : max(1, self.fan_out)]
+            first = xp.argsort(xp.astype(~here, xp.int64), axis=1, stable=True)[:, : self.fan_out]
             tokens, here = (xp.take_along_axis(of, first, axis=1) for of in (tokens, here))
-            places = first
-        valid = (tokens >= 0) & (tokens < self.vocab_size)
-        return Children(places + 0 * tokens, kept(valid, tokens), here)
+            return Children(first, tokens, here)
+        places = arange_like(self.tokens, self.places)[None, level]
+        return Children(xp.broadcast_to(places, tokens.shape), tokens, here)
 
     def first_path(self) -> Path:
         """Return the path of first children, which may end early in trees; its law is that of a path."""
