@@ -15,7 +15,7 @@ FIELDS = (
     *("num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
 )
 NETWORKS = {"small": (1009, 64, 128, 4, 4, 2), "large": (151_936, 2048, 8192, 12, 32, 8)}
-"""Sizes of random networks; the large one has 1.3 billion parameters, of which 0.6 billion are embeddings."""
+"""Sizes of random networks; the large one has 1.4 billion parameters, of which 0.6 billion are embeddings."""
 
 OVERLAP, ENTROPY = 0.75, 2.5
 """Of rows of a random pair, on average: probability that the token rule accepts, nats of the target."""
