@@ -25,6 +25,7 @@ from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
+from verifiers import Siblings
 
 LawOf = Callable[..., EmissionLaw]
 
@@ -44,9 +45,9 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     """
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
     instances = instances_for(context, subject.num_paths)
-    law_of = partial(law_on, subject, context, subject.paths)
-    laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
     drafting = subject.drafting
+    law_of = partial(law_on, subject, context, lambda _: drafting)
+    laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
     on_paths = judge_laws(
         laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=drafting
     )
@@ -152,7 +153,7 @@ def _laws(tried: Mapping[str, tuple[Instance, LawOf]]) -> tuple[dict[str, Emissi
 def law_on(
     subject: RuleSubject,
     context: Context,
-    drafting_on: Callable[[Instance], Drafting],
+    drafting_on: Callable[[Instance], Siblings | Drafting],
     instance: Instance,
     *,
     exact: bool | None = None,

@@ -62,6 +62,13 @@ def test_every_rule_is_lossless(name, options):
     assert -1e-9 < found.headroom < 0.5
 
 
+def test_a_rule_for_one_path_is_run_on_one_path_of_an_instance_of_several():
+    """Four paths of three of four tokens are 17 million drafts, of which this rule reads 64."""
+    toy = Instance.random(4, 3, num_paths=4, seed=1)
+    report = audit("token", options=replace(ONLY_JOINT, instances={"four paths": toy}))
+    assert (only(report).verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0)
+
+
 def test_in_rationals_the_total_variation_is_zero():
     assert only(audit("univer", options=replace(ONLY_JOINT, exact=True))).total_variation == 0
 
