@@ -236,6 +236,24 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
 
 
+def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
+    """Return how many samples one call can take in about that time, from ``start`` to ``most``.
+
+    Measured by calls of growing size on samples of their own, each made by ``trial``. The first may compile;
+    work may grow faster than the number of samples.
+    """
+    trial().draw(start)
+    count = start
+    while count < most:
+        sample = trial()
+        sample.draw(count)
+        room = seconds / max(sample.seconds, 1e-9)
+        if room < effort.CALL_GROWTH:
+            return max(start, min(most, int(count * room)))
+        count *= effort.CALL_GROWTH
+    return max(start, most)
+
+
 def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
     """Compare samples that are not instrumented with laws that were traced; return what they would detect.
 

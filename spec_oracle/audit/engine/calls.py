@@ -1,10 +1,12 @@
 """The check `calls`: completions of several calls are distributed as by target-only decoding.
 
-No call remembers or repeats another one: what a generation leaves behind for the next one is judged too, and,
-of engines that decode many requests at once, whether batches or calls share their random numbers.
+No call remembers or repeats another one: what a generation leaves behind for the next one is judged too, with
+seeds and without, and, of engines that decode many requests at once, whether batches or calls share their
+random numbers. Completions grow longer while the budget allows it.
 """
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -14,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure, first_that_works
+from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.rounding import rounding_of
-from spec_oracle.audit.engine.sampled import BINS, sampled_longer
+from spec_oracle.audit.engine.requests import BINS, Request, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.traced import traced_longer
-from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
+from spec_oracle.audit.experiment import Experiment, Found, Ledger, find
+from spec_oracle.audit.results import CheckResult, How, LawResult, Status, failed, remarked
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
@@ -29,6 +31,9 @@ from spec_oracle.contracts.sampler import seed_all
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
 ENGINE_CALLS_SHARE: Final = 0.7
+ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
+# Runs that one more token may take, in all, where nobody asked for that token.
+ENGINE_MORE_RUNS: Final = 1500
 # Tokens and number of the completions in which it looks for tokens that depend on each other.
 ENGINE_POSITIONS: Final = (8, 12_000)
 
@@ -38,39 +43,115 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
     Of engines that show their calls, the next call is judged after every pattern of accepted lengths.
     """
-    seed_all(context.seed)
-    cases = subject.cases(context)
-    seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-
-    rounding = rounding_of(subject, context)
-    showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
-
-    def completions(rate: float) -> CheckResult:
-        traced = partial(traced_longer, cases, rounding, replace(context, rate=rate), seconds)
-        return first_that_works([traced, partial(sampled_longer, cases, context.after_claims(rate))])
-
-    def longer(rate: float) -> CheckResult:
-        started = time.process_time()
-        if not showing:
-            return completions(rate)
-        found = completions(rate / 2)
-        if found.status is not Status.PASSED or found.how is not How.PROVEN:
-            return found
-        left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
-        after = after_patterns(showing, rounding, replace(context, rate=rate / 2), left)
-        chosen: CheckResult = found if after.status is Status.PASSED else after
-        measured = replace(chosen.measured, draws=found.measured.draws + after.measured.draws)
-        scope = (*found.remarks.scope, *after.remarks.scope)
-        return replace(remarked(chosen, scope=scope), measured=measured)
-
+    requests, cases = Requests(subject, context, "calls"), subject.cases(context)
     many = subject.cases(context, "start_many")[:1]
-    if not many:
-        return longer(context.rate)
-    return first_failure(
-        context.rate,
-        lambda rate: independent(equal_batches(many[0], context), CHAINS, rate),
-        lambda rate: _independent_positions(many[0], rate, context),
-        longer,
+    parts: list[Callable[[float], CheckResult]] = []
+    if many:
+        parts = [
+            partial(independent, equal_batches(many[0], context), CHAINS),
+            partial(_independent_positions, many[0], requests),
+        ]
+    return first_failure(context.rate, *parts, partial(_longer, requests, cases))
+
+
+def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
+    """Judge longer completions, and the call after every pattern of acceptance where calls are shown."""
+    subject, context, started = requests.subject, requests.context, time.process_time()
+    showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
+    if not showing:
+        return _completions(requests, cases, rate)
+    found = _completions(requests, cases, rate / 2)
+    if found.status is not Status.PASSED or found.how is not How.PROVEN:
+        return found
+    left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
+    after = after_patterns(showing, requests.rounding, replace(context, rate=rate / 2), left)
+    chosen: CheckResult = found if after.status is Status.PASSED else after
+    measured = replace(chosen.measured, draws=found.measured.draws + after.measured.draws)
+    scope = (*found.remarks.scope, *after.remarks.scope)
+    return replace(remarked(chosen, scope=scope), measured=measured)
+
+
+def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawResult:
+    context = replace(requests.context, rate=rate)
+    seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
+    ledger = Ledger(context.budget, TRACING * seconds)
+    found = find(
+        partial(longer, requests, cases),
+        context,
+        requests.effort(cases),
+        instead=[*sampled_instead(requests, cases)],
+        ledger=ledger,
+        doubt=requests.rounding.doubt,
+    )
+    return requests.noted(found)
+
+
+def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
+    """Yield longer completions, with seeds, too, and generations in a row; then more tokens while cheap.
+
+    What `joint` traced of the first tokens is not traced again. Of engines with several draft lengths
+    completions are long enough for each of them.
+    """
+    before, first = requests.context.findings, effort.ENGINE_FIRST_TOKENS
+    known = [
+        one
+        for one in (before.traced if isinstance(before, TracedFindings) else ())
+        if one.experiment.size == counted(first, "token") and not one.experiment.group
+    ]
+    costs = [_cost(known)] if known else []
+    seeded = [case for case in cases if case.code.takes_seeds]
+    asked_for = requests.context.inputs.tokens
+    for tokens in range(first + bool(known), (asked_for or ENGINE_MOST_TOKENS) + 1):
+        wanted = [
+            case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
+        ]
+        if asked_for is not None or (len(costs) > 1 and _is_cheap(costs, ledger)):
+            wanted = list(cases)
+        if not wanted:
+            break
+        start = len(ledger.found)
+        for case in wanted:
+            yield from completions(requests, case, tokens, ledger)
+        costs.append(_cost(ledger.found[start:]))
+        if tokens == effort.ENGINE_LEAST_TOKENS:
+            yield from in_a_row(requests, cases)
+        if tokens >= effort.ENGINE_LEAST_TOKENS:
+            yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)
+
+
+def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
+    """Yield two generations of a fresh engine, the second one with a seed, too, and the fourth one."""
+    for name in dict.fromkeys(case.name for case in cases):
+        own = [case for case in cases if case.name == name]
+        case, first = own[0], Request(own[0].prompt, effort.ENGINE_FIRST_TOKENS)
+        then = Request(own[-1].prompt, 1)
+        yield requests.calls(case, [[first], [then]])
+        short = first._replace(tokens=1)
+        if case.code.takes_seeds:
+            both = [[first._replace(seeded=True)], [then._replace(seeded=True, tokens=first.tokens)]]
+            yield requests.calls(case, both, group="seeded requests in a row")
+        yield requests.calls(case, [[short], [short], [short], [then]], group="four requests in a row")
+
+
+def sampled_instead(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
+    """Yield what is sampled where tracing does not work: completions that are longer still."""
+    tokens, empty = requests.context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS, Ledger(0.0)
+    for case in cases:
+        yield from completions(requests, case, tokens, empty)
+        if case.code.takes_seeds:
+            yield requests.completion(case, tokens, seeded=True)
+
+
+def _cost(found: Sequence[Found]) -> tuple[int, float]:
+    return sum(one.traced.runs for one in found), sum(one.seconds for one in found)
+
+
+def _is_cheap(costs: Sequence[tuple[int, float]], ledger: Ledger) -> bool:
+    """Whether one more token is cheap: costs grow by a factor with each, at most by the last one."""
+    (runs_before, seconds_before), (runs, seconds) = costs[-2:]
+    return (
+        runs * runs / runs_before <= ENGINE_MORE_RUNS
+        and seconds * seconds / seconds_before <= ledger.budget - ledger.seconds
     )
 
 
@@ -87,16 +168,17 @@ def equal_batches(case: Case, context: Context) -> Draw:
     return in_turn(emitted)
 
 
-def _independent_positions(case: Case, rate: float, context: Context) -> CheckResult:
+def _independent_positions(case: Case, requests: Requests, rate: float) -> CheckResult:
     """Judge whether any two tokens of a completion are independent, given what came before each.
 
     Random numbers that a later call repeats make them dependent. Pairs share their completions, and split
     the rate.
     """
     tokens, count = ENGINE_POSITIONS
-    rng = context.stream("engine/calls/positions")
     drawn = case.code.completions(case.prompt, tokens, [None] * count)
-    found = [case.code.bins(case.prompt, one, rng.random(tokens), BINS, by_rank=False) for one in drawn]
+    found = [
+        case.code.bins(case.prompt, one, requests.rng.random(tokens), BINS, by_rank=False) for one in drawn
+    ]
     if any(bins is None for bins in found):
         return failed(f"{case.label}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
     bins = np.stack([some for some in found if some is not None])

@@ -1,29 +1,78 @@
 """The check `joint`: the first tokens that an engine generates are distributed as by target-only decoding.
 
-Completions of two tokens hold what one call can do wrong: an accepted draft, a correction, a bonus token. The
-exact distribution of whole generations is traced where it can be, and samples confirm it; else it is sampled.
+Completions of two tokens hold what one call can do wrong: an accepted draft, a correction, a bonus token.
+They are judged after every prompt, of requests without seed and with one.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.engine.rounding import rounding_of
-from spec_oracle.audit.engine.sampled import sampled_first_tokens
-from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.traced import traced_first_tokens
-from spec_oracle.audit.results import CheckResult
-from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.experiment import Experiment, Found, Ledger, find
+from spec_oracle.audit.results import CheckResult, Findings, remarked
+
+# How much longer a generation takes when its random numbers are traced: a first guess.
+TRACING = 5.0
+
+
+@dataclass(frozen=True)
+class TracedFindings(Findings):
+    """What `joint` found of an engine by tracing: `calls` does not trace it again."""
+
+    traced: tuple[Found, ...] = ()
 
 
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge the first tokens after every prompt, in the best way that works, once all were tried.
-
-    What is traced as wrong is confirmed by plain samples; these have a part of the rate, and samples that
-    decide without tracing the rest.
-    """
-    seed_all(context.seed)
-    cases = subject.cases(context)
+    """Judge the first tokens after every prompt."""
+    requests, cases = Requests(subject, context, "joint"), subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    traced = partial(traced_first_tokens, cases, rounding_of(subject, context), context, seconds)
-    return first_that_works([traced, partial(sampled_first_tokens, cases, context.after_claims())])
+    ledger = Ledger(context.budget, TRACING * seconds)
+    result = find(
+        partial(first_tokens, requests, cases),
+        context,
+        requests.effort(cases),
+        ledger=ledger,
+        unseen=lambda: requests.drafts.seen.told()[0],
+        doubt=requests.rounding.doubt,
+    )
+    notes = (*result.remarks.notes, *requests.drafts.seen.told()[1])
+    findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found)})
+    return requests.noted(replace(remarked(result, notes=notes), findings=findings))
+
+
+def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
+    """Yield completions of one and two tokens, of three where only that shows what drafts do; then seeded.
+
+    Where an engine decodes many requests at once, those that decide hold a whole call.
+    """
+    most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
+    usual = min(most, effort.ENGINE_FIRST_TOKENS)
+    for tokens in range(1, most + 1):
+        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.drafts.seen.told()[0]):
+            break
+        for case in cases:
+            yield from completions(requests, case, tokens, ledger, decides=tokens >= usual)
+    for tokens in range(1, usual + 1):
+        for case in (case for case in cases if case.code.takes_seeds):
+            yield requests.completion(case, tokens, seeded=True, decides=tokens == usual)
+
+
+def completions(
+    requests: Requests, case: Case, tokens: int, ledger: Ledger, *, decides: bool = True
+) -> Iterator[Experiment]:
+    """Yield completions of a request without seed, after those without speculation where an engine has such.
+
+    What that generates is target-only decoding then, and rows that differ from it are a mistake.
+    """
+    if not case.code.has("generate_plain"):
+        yield requests.completion(case, tokens, decides=decides)
+        return
+    plain = replace(requests.plain(case, tokens), decides=decides)
+    yield plain
+    law = ledger.law_of(plain)
+    expect = None if law is None else lambda: law
+    yield requests.completion(case, tokens, decides=decides, reference=plain, expect=expect)

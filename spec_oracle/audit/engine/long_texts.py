@@ -18,10 +18,9 @@ import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.requests import counted, generated_together, shown
 from spec_oracle.audit.engine.rounding import rounding_of
-from spec_oracle.audit.engine.sampled import generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -109,8 +108,9 @@ class _Read:
             mean = self.evidence.tokens / self.completions
             return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
         found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
-        what = f"{counted(self.evidence.tokens, 'token')} judged one by one"
-        scope = (scope_of(self.cases, [self.longest], what), *found.remarks.scope)
+        what = f"completions of up to {counted(self.longest, 'token')}, {counted(len(self.cases), 'prompt')}"
+        each = f"{what}, {counted(self.evidence.tokens, 'token')} judged one by one"
+        scope = (each, *found.remarks.scope)
         found = remarked(found, scope=scope, notes=tuple(self.notes))
         return replace(found, measured=replace(found.measured, alpha=2 * self.rate))
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session
 from spec_oracle.contracts.sampler import seed_all
@@ -48,7 +48,7 @@ def traced_steps(case: Case) -> dict[Steps, float]:
     Two checks ask for it in a row.
     """
 
-    def call(engine: Any, _: int | None) -> list[list[object]]:
+    def call(engine: Any, _: object) -> list[list[object]]:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 

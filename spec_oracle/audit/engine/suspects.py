@@ -9,7 +9,7 @@ as can be traced, since each alone is rare.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, draws_needed
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.confirm import PlainSample
-from spec_oracle.audit.engine.exact_comparison import Asked
 from spec_oracle.audit.engine.next_call import CallResult, History, Seen, TracedCalls, told
+from spec_oracle.audit.engine.requests import shown
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.wording import shown
+from spec_oracle.audit.engine.tracer import Asked
+from spec_oracle.audit.experiment import Cells, Experiment, Sample
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
 from spec_oracle.exact.errors import NotTracedError
@@ -164,7 +164,7 @@ class Suspect:
         self.why += f" (--budget {budget:,})"
         return None
 
-    def _sample(self, level: list[History]) -> tuple[PlainSample, NDArray[np.float64]]:
+    def _sample(self, level: list[History]) -> tuple[Sample, NDArray[np.float64]]:
         """Return what samples completions up to the call after a history, and the law [C] that is claimed.
 
         Outcomes are its calls, and those of other histories of its pattern, with the tokens that follow, as
@@ -205,4 +205,9 @@ class Suspect:
             fresh=self.calls.fresh,
         )
         rest, rng = max(1 - sum(expected), 0.0), self.context.stream("engine/patterns", self.draws)
-        return PlainSample(asked, number, np.array([*expected, rest]), rng), np.array([*claimed, rest])
+
+        def cells(seen: Sequence[object]) -> NDArray[np.int64]:
+            return np.array([number.get(one, len(number)) for one in seen], np.int64)
+
+        calls = Experiment("", "", dict, lambda many: [asked.sampled(rng) for _ in range(many)])
+        return Sample(calls, Cells(np.array([*expected, rest]), cells)), np.array([*claimed, rest])

@@ -1,0 +1,322 @@
+"""Requests to an engine as experiments: their completions must be those of target-only decoding.
+
+*Rounding.* Engines compute in float32, so that the distribution of each token may be off by a little, given
+all that came before it (`spec_oracle.audit.engine.rounding`). Completions are then off by at most that for
+each of their tokens: for laws P and Q of completions x_1..x_n,
+TV(P, Q) <= sum over t of E_P TV(P(x_t | x_<t), Q(x_t | x_<t)), since exchanging the rows of one position
+after the other moves the law by the mean distance of the rows of that position.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.rounding import Rounding, rounding_of
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.tracer import Asked, Drafts, traced
+from spec_oracle.audit.experiment import Cells, Effort, Experiment, Traced
+from spec_oracle.audit.results import LawResult, WrongCompletion
+from spec_oracle.contracts import ContractError
+from spec_oracle.contracts.engine import EngineCode, as_list
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact import Gap
+from spec_oracle.exact.completions import Ids, Outcomes, listed_outcomes, product
+from spec_oracle.statistics import DEFAULT_ALPHA, draws_needed_by_g
+
+ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
+ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allows.
+ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
+# TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.
+ENGINE_CONFIRMING_TV: Final = 0.1
+ENGINE_TURNS: Final = 6  # Looks of the screening beyond the first one of every experiment.
+
+MOST_OUTCOMES = 300
+BINS = 3
+MOST_BINNED = 5
+"""How many tokens of a completion have bins: so that there are fewer outcomes than `MOST_OUTCOMES`."""
+RARER = 2
+"""How many times as many samples as bins outcomes may take."""
+
+WITH_SEEDS: Final = "requests with seeds"
+
+
+class Request(NamedTuple):
+    """What is asked for: a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
+
+    prompt: Ids
+    tokens: int
+    seeded: bool = False
+
+
+@dataclass
+class Requests:
+    """Makes experiments of requests to the engines of a subject; ``drafts`` are what was seen of drafts.
+
+    ``name`` is that of its stream of random numbers.
+    """
+
+    subject: EngineSubject
+    context: Context
+    name: str
+    rng: np.random.Generator = field(init=False)
+    rounding: Rounding = field(init=False)
+    drafts: Drafts = field(default_factory=Drafts, init=False)
+    turns: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        seed_all(self.context.seed)
+        self.rng = self.context.stream(f"engine/{self.name}")
+        self.rounding = rounding_of(self.subject, self.context)
+
+    def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
+        """Return how much is sampled of these engines."""
+        many = all(case.code.has("start_many") for case in cases)
+        usual: dict[str, Any] = {
+            "tv": ENGINE_TV,
+            "wanted": ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
+            "look": effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
+            "turns": ENGINE_TURNS,
+            "most": 10 * effort.ENGINE_MANY,
+            "share": share,
+            "pilot": effort.ENGINE_PILOT,
+            "confirming": ENGINE_CONFIRMING_TV,
+            "screens_all": False,
+        }
+        return Effort(**{**usual, **changes})
+
+    def completion(self, case: Case, tokens: int, *, seeded: bool = False, **more: Any) -> Experiment:
+        """Return the experiment of one completion."""
+        more = {"group": WITH_SEEDS if seeded else "", **more}
+        return self.calls(case, [[Request(case.prompt, tokens, seeded)]], **more)
+
+    def plain(self, case: Case, tokens: int) -> Experiment:
+        """Return the experiment of one completion without speculation: what others are held against."""
+        return self.calls(case, [[Request(case.prompt, tokens)]], method="generate_plain", is_reference=True)
+
+    def calls(
+        self,
+        case: Case,
+        calls: Sequence[Sequence[Request]],
+        *,
+        method: str = "generate",
+        expect: Callable[[], Mapping[Any, float]] | None = None,
+        neighbours: bool = False,
+        in_pairs: bool = False,
+        **more: Any,
+    ) -> Experiment:
+        """Return the experiment of calls one after another; requests of a call are generated together.
+
+        Several calls are traced on fresh copies of the engine, if it can be copied. Seeds are fresh ones, or
+        ``neighbours`` s, s + 1, ... Of many requests the last one may be judged ``in_pairs`` with one of the
+        others, each as often: such experiments are sampled.
+        """
+        code, every = case.code, [request for call in calls for request in call]
+        asked = asked_of(code, calls, method)
+        traced_as = replace(asked, fresh=len(calls) > 1 and code.unused is not None)
+        tokens = 2 * every[0].tokens if in_pairs else sum(request.tokens for request in every)
+        self.turns += 1
+        many = partial(self._sampled, case, every, asked, neighbours=neighbours)
+        turn = 0 if neighbours else self.turns
+        return Experiment(
+            _label(case, calls, method, neighbours=neighbours),
+            counted(tokens, "token"),
+            expect or partial(_expected, code, every),
+            partial(self._beside_last, many, len(every)) if in_pairs else many,
+            None if in_pairs else partial(self._traced, traced_as, turn),
+            partial(self._pairs if in_pairs else self._cells, code, every),
+            tokens * self.rounding.a_token,
+            tokens * self.rounding.unsure,
+            shown=lambda one: f"completion {shown(one)}",
+            wrong_completion=partial(_wrong, case, tokens),
+            **more,
+        )
+
+    def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> Traced:
+        found = traced(asked, most_runs, end, turn)
+        self.drafts.seen |= found.speculation
+        kept = "; a generation changes the next ones" * found.keeps_state
+        many = None
+        if found.asked.fresh:
+            many = lambda count: [found.asked.sampled(self.rng) for _ in range(count)]  # noqa: E731
+        return Traced(found.law, found.runs, found.decided, kept, many)
+
+    def _sampled(
+        self, case: Case, every: Sequence[Request], asked: Asked, count: int, *, neighbours: bool
+    ) -> list[Any]:
+        """Return the outcomes of so many ordinary runs; engines that decode many at once do so."""
+        code, one = case.code, every[0]
+        if len(every) == 1 and code.has("start_many") and asked.method == "generate":
+            fresh = self.rng.integers(2**31, size=count).tolist()
+            with self.drafts.of(code.engine):
+                return list(code.completions(one.prompt, one.tokens, fresh if one.seeded else [None] * count))
+        found = []
+        for _ in range(count):
+            seeds = itertools.count(int(self.rng.integers(2**30))) if neighbours else _fresh(self.rng)
+            returned, seen = asked.once(lambda: next(seeds))  # noqa: B023
+            self.drafts.seen |= seen
+            found.append(asked.label(returned))
+        return found
+
+    def _beside_last(self, many: Callable[[int], list[Any]], size: int, count: int) -> list[Any]:
+        """Return the completions of a request, another one each time, and of the last request."""
+        places = self.rng.integers(size - 1, size=count).tolist()
+        return [(place, one[place], one[-1]) for place, one in zip(places, many(count), strict=True)]
+
+    def _cells(self, code: EngineCode, every: Sequence[Request]) -> Cells:
+        kinds = [outcomes(code, one.prompt, one.tokens, self.rng) for one in every]
+        law = reduce(lambda law, kind: np.outer(law, kind.law).reshape(-1), kinds, np.ones(1))
+        is_one = len(kinds) == 1
+
+        def of(found: Sequence[Any]) -> NDArray[np.int64]:
+            return np.array([_number(kinds, [one] if is_one else one) for one in found], np.int64)
+
+        if not all(kind.completions for kind in kinds):
+            return Cells(law, of)
+        named = [[*kind.completions, None] for kind in kinds]
+        several = [None if None in some else some for some in itertools.product(*named)]
+        return Cells(law, of, named[0] if is_one else several)
+
+    def _pairs(self, code: EngineCode, every: Sequence[Request]) -> Cells:
+        """Return the cells of the completions of one of the first requests, at a place, and of the last."""
+        *others, last = (outcomes(code, one.prompt, one.tokens, self.rng) for one in every)
+        sizes = [len(kind.law) * len(last.law) for kind in others]
+        starts = np.cumsum([0, *sizes[:-1]])
+        law = np.concatenate([np.outer(kind.law, last.law).reshape(-1) for kind in others]) / len(others)
+
+        def of(found: Sequence[tuple[int, Ids, Ids]]) -> NDArray[np.int64]:
+            cells = [starts[place] + _number([others[place], last], pair) for place, *pair in found]
+            return np.array(cells, np.int64)
+
+        return Cells(law, of)
+
+    def noted(self, result: LawResult) -> LawResult:
+        """Return the result with what counts as rounding, and notes on that."""
+        rounding, remarks = self.rounding, result.remarks
+        notes = remarks.notes
+        if result.cause is not None:
+            notes = (*notes, *rounding.notes)
+        elif rounding.is_assumed:
+            notes = (*notes, str(rounding))
+        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, str(rounding)), notes=notes))
+
+
+def _expected(code: EngineCode, every: Sequence[Request]) -> Mapping[Any, float]:
+    """Return the law of what is requested by target-only decoding."""
+    laws = [code.law(one.prompt, one.tokens) for one in every]
+    return laws[0] if len(laws) == 1 else product(laws)
+
+
+def _fresh(rng: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield int(rng.integers(2**31))
+
+
+def _number(kinds: Sequence[Outcomes], completions: Sequence[Ids]) -> int:
+    number = 0
+    for kind, completion in zip(kinds, completions, strict=True):
+        number = number * len(kind.law) + kind.outcome(completion)
+    return number
+
+
+def asked_of(code: EngineCode, calls: Sequence[Sequence[Request]], method: str) -> Asked:
+    """Return what asks for these calls; the outcome is a completion, or a tuple of several."""
+
+    def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
+        found: list[list[object]] = []
+        for requests in calls:
+            if len(requests) == 1:
+                (one,) = requests
+                keywords = {"seed": seed()} if one.seeded else {}
+                found.append(as_list(getattr(engine, method)(list(one.prompt), one.tokens, **keywords)))
+                continue
+            seeds = [seed() if one.seeded else None for one in requests]
+            prompts = [one.prompt for one in requests]
+            found += generated_together(engine, prompts, requests[0].tokens, seeds)
+        return found
+
+    every = [request for requests in calls for request in requests]
+
+    def label(found: list[list[Any]]) -> Any:
+        checked = tuple(
+            code.checked(one, request.tokens, method) for one, request in zip(found, every, strict=True)
+        )
+        return checked[0] if len(checked) == 1 else checked
+
+    return Asked(code, call, label, method=method)
+
+
+def generated_together(
+    engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
+) -> list[list[Any]]:
+    """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
+    returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
+    if len(returned) != len(prompts):
+        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
+    return [as_list(completion) for completion in returned]
+
+
+def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:
+    """Return one outcome a completion, or tokens in bins of equal probability.
+
+    Bins where completions are too many, or so rare that they take many more samples of an engine that decodes
+    one request at a time. Of long completions the tokens at `binned` places have bins.
+    """
+    places = binned(tokens)
+    uniform = np.full(BINS ** len(places), float(BINS) ** -len(places))
+    if code.vocab_size**tokens <= MOST_OUTCOMES:
+        listed = listed_outcomes(code.law(prompt, tokens))
+        needed, for_bins = (
+            draws_needed_by_g(ENGINE_TV, law, alpha=DEFAULT_ALPHA)
+            for law in (listed.law, np.append(uniform, 0.0))
+        )
+        if needed <= RARER * for_bins or code.has("start_many"):
+            return listed
+
+    def outcome(completion: Ids) -> int:
+        bins = code.bins(prompt, completion, rng.random(tokens), BINS)
+        return len(uniform) if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
+
+    return Outcomes(np.append(uniform, 0.0), outcome)
+
+
+def binned(tokens: int) -> list[int]:
+    """Return the places of a completion whose tokens have bins: all, or a few from the first to the last.
+
+    >>> binned(4), binned(48)
+    ([0, 1, 2, 3], [0, 12, 24, 35, 47])
+    """
+    places: list[int] = np.linspace(0, tokens - 1, min(tokens, MOST_BINNED)).round().astype(int).tolist()
+    return places
+
+
+def _wrong(case: Case, tokens: int, gap: Gap, distance: float) -> WrongCompletion:
+    return WrongCompletion(case.name, case.prompt, tokens, gap, distance)
+
+
+def _label(case: Case, calls: Sequence[Sequence[Request]], method: str, *, neighbours: bool) -> str:
+    """Return what a person reads for calls."""
+    if method == "generate_plain":
+        return f"{case.label}, generate_plain"
+    size, (*_, last) = max(len(call) for call in calls), calls[-1]
+    batch = f", in a batch of {size}" if size > 1 else f", {len(calls)} in a row" if len(calls) > 1 else ""
+    seeds = ", seeds s and s + 1" if neighbours else ", with a seed" if last.seeded else ""
+    return f"{case.label}{batch}{seeds}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def shown(sequence: tuple[Any, ...]) -> str:
+    """Return a completion, or completions that follow each other, for people."""
+    if sequence and isinstance(sequence[0], tuple):
+        return " and then ".join(map(shown, sequence))
+    return ",".join(map(str, sequence)) or "(empty)"

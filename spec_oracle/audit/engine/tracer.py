@@ -1,0 +1,147 @@
+"""The exact distribution of what an engine returns: every outcome of every random number is run.
+
+A run in which no random decision was seen shows nothing where the target leaves a choice: the engine's random
+numbers are out of sight then.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.audit.experiment import require_certain
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
+from spec_oracle.contracts.speculation import Speculation, speculation_seen
+from spec_oracle.exact.completions import Ids, summed
+from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+from spec_oracle.places import raised_at
+
+SEEDS = (0, 1, 2**31 - 1, 2)
+"""Seeds of requests that are traced, by turns: what they seed is traced as well."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of an engine: ``label(call(engine, seed))``, where ``seed()`` is a seed for a request.
+
+    ``fresh``: of a copy that has generated nothing, every time.
+    """
+
+    code: EngineCode
+    call: Callable[[Any, Callable[[], int]], object]
+    label: Callable[[Any], Any]
+    fresh: bool = False
+    method: str = "generate"
+
+    def once(self, seed: Callable[[], int]) -> tuple[Any, Speculation]:
+        """Ask once; return what came, and what was seen of drafts."""
+        engine = copy_of(self.code.unused) if self.fresh else self.code.engine
+        with speculation_seen(engine) as seen, raising():
+            returned = self.call(engine, seed)
+        return returned, seen()
+
+    def sampled(self, rng: np.random.Generator) -> Any:
+        """Ask once, ordinarily, with fresh seeds; return the outcome."""
+        return self.label(self.once(lambda: int(rng.integers(2**31)))[0])
+
+
+@dataclass(frozen=True)
+class TracedLaw:
+    """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
+
+    ``asked`` is what was traced: of fresh copies where generations change those that follow, as
+    ``keeps_state`` says. ``decided`` if any random decision was seen.
+    """
+
+    law: Mapping[Any, float]
+    runs: int
+    speculation: Speculation
+    asked: Asked
+    decided: bool
+    keeps_state: bool = False
+
+    def require_decisions(self, expected: Mapping[Any, float]) -> None:
+        """Raise `NoEvidenceError` where no decision was seen of what ``expected`` does not leave certain."""
+        if not self.decided:
+            require_certain(expected)
+
+
+def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "generate") -> Asked:
+    """Return what asks for one completion of a request without seed."""
+
+    def call(engine: Any, _: Callable[[], int]) -> list[object]:
+        return as_list(getattr(engine, method)(list(prompt), tokens))
+
+    return Asked(code, call, lambda returned: code.checked(returned, tokens, method), method=method)
+
+
+def traced_completions(
+    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
+) -> TracedLaw:
+    """Return the exact law of one generation's completion; errors as of `traced`."""
+    return traced(completions_of(code, prompt, tokens, method), most_runs)
+
+
+def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedLaw:
+    """Return the law of what is asked; of fresh copies if generations change those that follow.
+
+    ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
+    where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for
+    what cannot be a completion.
+    """
+    try:
+        try:
+            return _traced(asked, most_runs, end, first_seed)
+        except UnrepeatableError:
+            if asked.code.unused is None or asked.fresh:
+                raise
+        found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
+        return replace(found, keeps_state=True)
+    except (SubjectRaisedError, NotTracedError) as error:
+        raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
+        place = raised_at(error)
+        at = f" (at {place})" * bool(place and place not in str(error))
+        why = f"could not trace the random numbers: {raised}{error}{at}; sampled instead"
+        raise NoEvidenceError(why) from None
+
+
+def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedLaw:
+    def run() -> tuple[object, Speculation]:
+        seeds = seeds_from(first_seed)
+        return asked.once(lambda: next(seeds))
+
+    with raising():
+        left = end - time.process_time()
+        branches = enumerate_calls(run, max_branches=most_runs, max_seconds=left, leave_open=True)
+    found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
+    law = summed((asked.label(returned), mass) for mass, returned, _ in found)
+    seen = reduce(or_, (seen for *_, seen in found))
+    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1)
+
+
+def seeds_from(first: int) -> Iterator[int]:
+    """Yield seeds that differ, beginning with that number of `SEEDS`."""
+    yield from (SEEDS[(first + number) % len(SEEDS)] for number in range(len(SEEDS)))
+    yield from range(1000, 2**31)
+
+
+@dataclass
+class Drafts:
+    """What was seen of an engine's drafts in all of its generations."""
+
+    seen: Speculation = field(default_factory=Speculation)
+
+    @contextmanager
+    def of(self, engine: object) -> Iterator[None]:
+        """Watch an engine inside the block."""
+        with speculation_seen(engine) as seen:
+            yield
+        self.seen |= seen()

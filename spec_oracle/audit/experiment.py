@@ -1,0 +1,604 @@
+"""An experiment is something to run, and the distribution of outcomes that must come out. `find` decides it.
+
+A check of any kind lists experiments; kinds differ in how they make them, and in nothing else. `find` traces
+the outcomes of an experiment if it can: every random decision is run, and ordinary samples confirm what was
+found. Else ordinary samples decide: an e-process screens, then a G test. A defect that was traced is
+confirmed by samples at its own size before it is called one. See docs/how-it-works/decisions.md.
+
+A die that is called fair, and shows a six more often than it should:
+
+>>> rng = np.random.default_rng(0)
+>>> law = {face: 1 / 6 for face in range(1, 7)}
+>>> throw = lambda count: rng.choice([1, 2, 3, 4, 5, 6, 6], size=count).tolist()
+>>> die = Experiment("a die", "one throw", lambda: law, throw)
+>>> find(lambda _: [die], Context(rate=1e-6, budget=5.0), Effort(tv=0.05, look=500)).status.value
+'failed'
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort as shares
+from spec_oracle.audit.confirm import borne_out, require_repeated, told
+from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.declared import ROUNDING
+from spec_oracle.audit.results import (
+    Cause,
+    Findings,
+    How,
+    LawResult,
+    Measured,
+    NoEvidenceError,
+    Remarks,
+    Shown,
+    Status,
+    WrongCompletion,
+)
+from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.exact import Gap
+from spec_oracle.exact.completions import completion_gap, distance
+from spec_oracle.statistics import (
+    draws_needed_by_joint_e_process,
+    homogeneity_p_value,
+    split,
+    total_variation_interval,
+)
+
+LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
+# Times the budget, in processor time, at which no run of a traced experiment goes on.
+OVERRUN: Final = 2.0
+# Share of the time for samples of the reference: they only show whose fault a defect is.
+REFERENCE_SHARE: Final = 0.25
+
+_CERTAIN: Final = 1 - 1e-9
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells in which outcomes are counted: their probabilities ``law`` [C].
+
+    ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
+    of several.
+    """
+
+    law: NDArray[np.float64]
+    of: Callable[[Sequence[Any]], NDArray[np.int64]]
+    outcomes: Sequence[Any] = ()
+
+
+def listed(law: Mapping[Any, float]) -> Cells:
+    """Return a cell for every outcome of a distribution, and a last one for all others."""
+    number = {outcome: place for place, outcome in enumerate(law)}
+    masses = np.array([*law.values(), 0.0])
+    cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
+    return Cells(masses / masses.sum(), cell_of, tuple(law))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The exact distribution of an outcome, found in so many ``runs``; whether a random decision was seen.
+
+    ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
+    traced ordinarily, where that is not the experiment as it is.
+    """
+
+    law: Mapping[Any, float]
+    runs: int = 0
+    is_decided: bool = True
+    remark: str = ""
+    many: Callable[[int], Sequence[Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Something to run, ``what`` in words, and the distribution that must come out.
+
+    ``size`` says how much an outcome holds, such as "2 tokens"; ``expect`` returns the probabilities of
+    outcomes, exact. ``many`` runs the code ordinarily, so many times, and returns the outcomes. ``trace``,
+    for code that can be traced, takes the most runs and an end in seconds of `time.process_time`. ``binned``
+    returns the cells in which samples are counted, where outcomes are too many to list.
+
+    A total variation up to ``allowed`` is rounding, one up to ``doubtful`` may be. What cannot be traced is
+    sampled together with all of its ``group``. ``decides``: whether the G test decides it, or other
+    experiments show the same. Of a ``reference`` the distribution is what others are held against.
+    """
+
+    what: str
+    size: str
+    expect: Callable[[], Mapping[Any, float]]
+    many: Callable[[int], Sequence[Any]]
+    trace: Callable[[int, float], Traced] | None = None
+    binned: Callable[[], Cells] | None = None
+    allowed: float = ROUNDING
+    doubtful: float = 0.0
+    group: str = ""
+    decides: bool = True
+    is_reference: bool = False
+    reference: "Experiment | None" = None
+    shown: Callable[[Any], str] = str
+    wrong_completion: Callable[[Gap, float], WrongCompletion] | None = None
+
+    @cached_property
+    def expected(self) -> Mapping[Any, float]:
+        """The probabilities of outcomes."""
+        return self.expect()
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells in which samples are counted."""
+        return listed(self.expected) if self.binned is None else self.binned()
+
+
+@dataclass
+class Sample:
+    """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test."""
+
+    experiment: Experiment
+    cells: Cells
+    counts: NDArray[np.int64] = field(init=False)
+    seconds: float = field(default=0.0, init=False)
+    slack: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.cells.law), dtype=np.int64)
+
+    @property
+    def law(self) -> NDArray[np.float64]:
+        """The probabilities of the cells, [C]."""
+        return self.cells.law
+
+    def draw(self, count: int) -> None:
+        """Run the experiment so many times more."""
+        started = time.perf_counter()
+        outcomes = self.experiment.many(count)
+        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
+        self.seconds += time.perf_counter() - started
+
+    @property
+    def gap(self) -> tuple[Gap, float] | None:
+        """The outcome with the largest gap and the total variation, as sampled; None without outcomes."""
+        named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
+        if not named or not self.counts.any():
+            return None
+        seen = self.counts / self.counts.sum()
+        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
+        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
+        return gap, float(abs(seen - self.law).sum() / 2)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
+
+    ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
+    look at every experiment; ``most`` come in one call. ``share`` of the budget is for samples.
+    ``confirming`` is the total variation that samples should detect which confirm what was traced as right,
+    ``confirming_share`` the share of the budget that they may take, ``pilot`` the first call that measures
+    the pace. ``screens_all``: whether experiments that do not decide are screened. ``at_once``: whether many
+    runs are one call; samples that confirm are of one call then, since calls may depend on each other.
+    """
+
+    tv: float
+    look: int
+    wanted: float = 0.0
+    turns: int = 8
+    most: int = 10_000
+    share: float = 1.0
+    pilot: int = 16
+    confirming: float = 0.1
+    confirming_share: float = 0.1
+    screens_all: bool = True
+    at_once: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was traced of an experiment, and in how many seconds."""
+
+    experiment: Experiment
+    traced: Traced
+    seconds: float = 0.0
+
+    @cached_property
+    def total_variation(self) -> float:
+        """The distance from what must come out."""
+        return distance(self.traced.law, self.experiment.expected)
+
+    @property
+    def excess(self) -> float:
+        """The distance, measured by what is allowed."""
+        return self.total_variation / max(self.experiment.allowed, 1e-300)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether rounding explains the distance."""
+        return self.total_variation <= self.experiment.allowed
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether rounding cannot explain it."""
+        return self.total_variation > max(self.experiment.allowed, self.experiment.doubtful)
+
+    @property
+    def gap(self) -> Gap:
+        """The outcome with the largest gap."""
+        return completion_gap(self.traced.law, self.experiment.expected)
+
+
+@dataclass
+class Ledger:
+    """What was traced so far, within ``budget`` seconds; a run takes ``a_run``, as far as is known.
+
+    An experiment may always take some runs, however slow they are, but none goes on for `OVERRUN` times the
+    budget. ``due`` is where the budget ends, in seconds of `time.process_time`.
+    """
+
+    budget: float
+    a_run: float = 0.0
+    most_runs: int = shares.ENGINE_RUNS
+    found: list[Found] = field(default_factory=list, init=False)
+    seconds: float = field(default=0.0, init=False)
+    runs: int = field(default=0, init=False)
+    untraced: dict[str, str] = field(default_factory=dict, init=False)
+    due: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.due = time.process_time() + self.budget
+
+    def law_of(self, experiment: Experiment) -> Mapping[Any, float] | None:
+        """Return what was traced of an experiment, None where it was not."""
+        return next((one.traced.law for one in self.found if one.experiment is experiment), None)
+
+    def trace(self, experiment: Experiment) -> None:
+        """Add what is found of an experiment; raises `NoEvidenceError` where it cannot be traced in time."""
+        if experiment.trace is None:
+            raise NoEvidenceError("")
+        left = (self.budget - self.seconds) / self.a_run if self.a_run else math.inf
+        started = time.perf_counter()
+        most = int(min(max(left, LEAST_RUNS), self.most_runs))
+        traced = experiment.trace(most, self.due + (OVERRUN - 1) * self.budget)
+        took = time.perf_counter() - started
+        self.seconds += took
+        self.runs += traced.runs
+        if traced.runs:  # other work on the machine makes runs longer, never shorter
+            self.a_run = min(self.a_run or math.inf, took / traced.runs)
+        if not traced.is_decided:
+            require_certain(experiment.expected)
+        self.found.append(Found(experiment, traced, took))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether something wrong was found, and it is known whose fault that is."""
+        return bool(self.found) and not self.found[-1].experiment.is_reference and bool(self.wrong)
+
+    @property
+    def wrong(self) -> list[Found]:
+        """What rounding cannot explain."""
+        return [one for one in self.found if one.is_wrong]
+
+
+def require_certain(expected: Mapping[Any, float]) -> None:
+    """Raise `NoEvidenceError` where what must come out is not certain, and no random decision was seen."""
+    if max(expected.values()) < _CERTAIN:
+        raise NoEvidenceError(
+            "could not trace the random numbers: no random decision was seen, and the target leaves a "
+            "choice; sampled instead"
+        )
+
+
+Listing = Callable[[Ledger], Iterable[Experiment]]
+"""Yields experiments; it may look at what was found of those before."""
+
+
+def find(
+    experiments: Listing,
+    context: Context,
+    effort: Effort,
+    *,
+    instead: Sequence[Experiment] = (),
+    ledger: Ledger | None = None,
+    unseen: Callable[[], str] = lambda: "",
+    doubt: str = "",
+) -> LawResult:
+    """Say whether what comes out of experiments has the distribution that must: traced if it can be.
+
+    Where they cannot be traced, they are sampled, or others ``instead``. ``ledger`` keeps what is traced for
+    the caller. ``unseen`` says, after all runs, what should have happened and never did, "" for nothing.
+    ``doubt`` says why a deviation that may be rounding is left open.
+    """
+    known = Ledger(context.budget) if ledger is None else ledger
+
+    def trace_all() -> LawResult:
+        result = _traced(experiments, known, context, effort, doubt)
+        if result.status is not Status.PASSED or not known.untraced:
+            return result
+        left = [one for one in experiments(known) if one.group in known.untraced]
+        return _with_samples(result, sampled(left, context.after_claims(), effort), known.untraced)
+
+    def sample_all() -> LawResult:
+        listed_anew = [*instead] or [*experiments(Ledger(context.budget))]
+        return sampled(listed_anew, context.after_claims(), effort)
+
+    found = first_that_works([trace_all, sample_all])
+    assert isinstance(found, LawResult)
+    if found.status is Status.PASSED and (never := unseen()):
+        return replace(found, status=Status.INCONCLUSIVE, detail=never)
+    return found
+
+
+def _traced(experiments: Listing, ledger: Ledger, context: Context, effort: Effort, doubt: str) -> LawResult:
+    """Trace experiments until one is wrong; have ordinary samples confirm what is said of them.
+
+    Raises `NoEvidenceError` where the first one cannot be traced, and where samples contradict one.
+    """
+    failure = None
+    try:
+        for experiment in experiments(ledger):
+            if experiment.group in ledger.untraced:
+                continue
+            try:
+                ledger.trace(experiment)
+            except NoEvidenceError as error:
+                if not ledger.found or not experiment.group:
+                    raise
+                ledger.untraced[experiment.group] = str(error)
+            if ledger.is_settled:
+                break
+    except ContractError as error:
+        failure = error
+        if not isinstance(error, ImpossibleOutputError) and not ledger.found:
+            raise
+    if failure is not None:
+        cause = None if isinstance(failure, ImpossibleOutputError) else Cause.BROKEN_CONTRACT
+        return LawResult("", Status.FAILED, str(failure), How.PROVEN, cause=cause, findings=_findings(ledger))
+    result = _judged(ledger, doubt)
+    if result.status is Status.FAILED:
+        line = _confirmed(_worst(ledger), ledger, context, effort)
+    else:
+        line = _agreed(ledger, context, effort)
+    return replace(result, remarks=replace(result.remarks, scope=(*result.remarks.scope, line)))
+
+
+def _worst(ledger: Ledger, *, is_reference: bool = False) -> Found:
+    some = [one for one in ledger.found if one.experiment.is_reference is is_reference]
+    return max(some, key=lambda one: one.excess)
+
+
+def _findings(ledger: Ledger) -> Findings:
+    own = [one for one in ledger.found if not one.experiment.is_reference]
+    references = [one for one in ledger.found if one.experiment.is_reference]
+    return Findings(
+        total_variation=max((one.total_variation for one in own), default=None),
+        smallest_detectable_tv=max((one.experiment.allowed for one in own), default=None),
+        is_reference_wrong=not all(one.is_right for one in references),
+    )
+
+
+def _judged(ledger: Ledger, doubt: str) -> LawResult:
+    """Say whether all that was traced is what must come out, up to rounding."""
+    findings, worst = _findings(ledger), _worst(ledger)
+    own = [one for one in ledger.found if not one.experiment.is_reference]
+    gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
+    said = " (rounding)" if gap > ROUNDING else ""
+    detail = f"{len(own)} distributions of up to {sizes[-1]}: off by {gap:.1e} at most{said}"
+    status, cause, shown = Status.PASSED, None, Shown()
+    if worst.is_wrong:
+        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
+        detail += "; next_token_probs differs from generate_plain too" * findings.is_reference_wrong
+        if worst.experiment.wrong_completion is not None:
+            shown = Shown(worst.experiment.wrong_completion(worst.gap, worst.total_variation))
+    elif not worst.is_right:
+        status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, f"{_size(worst)}; {doubt}"
+    elif findings.is_reference_wrong:
+        off = _worst(ledger, is_reference=True)
+        status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, _size(off)
+        detail += "; correct it" if off.is_wrong else f"; {doubt}"
+    return LawResult(
+        "",
+        status,
+        detail,
+        How.PROVEN,
+        Measured(total_variation=gap),
+        shown=shown,
+        cause=cause,
+        findings=findings,
+    )
+
+
+def _size(found: Found) -> str:
+    what = found.experiment.what
+    return f"{what}: total variation {found.total_variation:.3g} of {found.experiment.size}"
+
+
+def _failure(found: Found) -> str:
+    gap, shown = found.gap, found.experiment.shown
+    return (
+        f"{found.experiment.what}: {shown(gap.sequence)} has probability {gap.actual:.4g}, "
+        f"{gap.expected:.4g} expected (total variation {found.total_variation:.3g} of "
+        f"{found.experiment.size}){found.traced.remark}"
+    )
+
+
+def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
+    """Compare ordinary samples with what was traced as right; raise `NoEvidenceError` if they contradict it.
+
+    Code may behave otherwise when its random numbers are traced.
+    """
+    deciding = {one.experiment.what: one for one in ledger.found if one.experiment.decides}
+    some = [one for one in deciding.values() if not one.experiment.is_reference]
+    samples = {one.experiment.what: Sample(one.experiment, listed(one.traced.law)) for one in some}
+    laws = [sample.law for sample in samples.values()]
+    needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
+    seconds = effort.confirming_share * context.budget / len(samples)
+    for sample in samples.values():
+        if effort.at_once:
+            trial = partial(Sample, sample.experiment, sample.cells)
+            sample.draw(calls_within(trial, seconds, start=effort.pilot, most=needed))
+            continue
+        sample.draw(effort.pilot)
+        pace = effort.pilot / max(sample.seconds, 1e-9)
+        sample.draw(max(int(min(needed, seconds * pace)) - effort.pilot, 0))
+    return confirm(samples, context.rate)
+
+
+def _confirmed(worst: Found, ledger: Ledger, context: Context, effort: Effort) -> str:
+    """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
+
+    Where samples are too few, it is traced again. Raises `NoEvidenceError` where samples contradict it. A
+    reference that differs from the rows is confirmed, too: both share the part of the rate.
+    """
+    claims = [worst, *(one for one in ledger.wrong if one.experiment.is_reference)][:2]
+    lines = [_borne_out(one, ledger, context, effort, len(claims)) for one in claims]
+    return lines[0]
+
+
+def _borne_out(found: Found, ledger: Ledger, context: Context, effort: Effort, claims: int) -> str:
+    experiment, claim = found.experiment, found.traced.law
+    cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
+    as_traced = replace(experiment, many=found.traced.many or experiment.many)
+    sample = Sample(as_traced, cells)
+    is_confirmed = borne_out(
+        sample,
+        np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0]),
+        rate=shares.CLAIM_PART * context.rate / claims,
+        seconds=shares.CLAIM_SHARE * context.budget / claims,
+        pilot=effort.pilot,
+        most=effort.most,
+    )
+    assert experiment.trace is not None
+    find_again = partial(experiment.trace, ledger.most_runs, math.inf)
+    is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731
+    repeats = 0 if is_confirmed else require_repeated(find_again, is_same, ledger.due)
+    return told("what was traced", int(sample.counts.sum()), repeats)
+
+
+def _with_samples(result: LawResult, by_samples: LawResult, untraced: Mapping[str, str]) -> LawResult:
+    """Return what was traced as right, with what samples say of the groups that could not be traced."""
+    notes = (*(f"{group}: {why}" for group, why in untraced.items()), *result.remarks.notes)
+    remarks = Remarks((*result.remarks.scope, *by_samples.remarks.scope), notes)
+    if by_samples.status is Status.FAILED:
+        return replace(by_samples, remarks=remarks)
+    detectable = by_samples.findings.smallest_detectable_tv
+    return replace(
+        by_samples,
+        detail=f"{result.detail}; {', '.join(untraced)}: {by_samples.detail}",
+        remarks=remarks,
+        findings=replace(result.findings, smallest_detectable_tv=detectable),
+    )
+
+
+def sampled(experiments: Sequence[Experiment], context: Context, effort: Effort) -> LawResult:
+    """Say whether ordinary samples of experiments follow what must come out, within the budget.
+
+    Where a reference differs from its rows, others are compared with samples of the reference.
+    """
+    chosen = [one for one in experiments if one.decides or effort.screens_all]
+    own = {one.what: Sample(one, one.cells) for one in chosen if not one.is_reference}
+    references = {one.what: Sample(one, one.cells) for one in chosen if one.is_reference}
+    rate = split(context.rate, 3) if references else context.rate
+    seconds = effort.share * context.budget
+    for_references = REFERENCE_SHARE * seconds if references else 0.0
+    decision = _decided(own, rate, seconds - for_references, effort, context.admitted)
+    status, detail = _said(decision, own, effort)
+    is_wrong, cause = False, None
+    if references:
+        of_references = _decided(references, rate, for_references, effort, None)
+        is_wrong = not of_references.passed
+    if is_wrong:
+        status, detail, cause = _beside_references(status, own, references, rate)
+    draws = sum(int(sample.counts.sum()) for sample in (*own.values(), *references.values()))
+    bounds = (
+        total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
+    )
+    bound = max(bounds, default=0.0)
+    sizes = list(dict.fromkeys(sample.experiment.size for sample in own.values()))
+    scope = (f"{draws:,} samples of {', '.join(sizes)}", *filter(None, [decision.statistics]))
+    worst = own.get(decision.worst or "")
+    shown = Shown()
+    if status is Status.FAILED and worst is not None and worst.gap and worst.experiment.wrong_completion:
+        shown = Shown(worst.experiment.wrong_completion(*worst.gap))
+    findings = Findings(
+        total_variation=bound,
+        smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
+        is_reference_wrong=is_wrong,
+    )
+    measured = Measured(context.rate, draws, bound)
+    return LawResult(
+        "", status, detail, How.SAMPLED, measured, Remarks(scope), shown, cause, findings=findings
+    )
+
+
+def _decided(
+    samples: dict[str, Sample], rate: float, seconds: float, effort: Effort, admitted: float | None
+) -> SampledDecision[Sample]:
+    """Judge samples, and add the fresh ones of the G test to them."""
+    batch = effort.look
+    if effort.at_once:
+        first = next(iter(samples.values()))
+        trial = partial(Sample, first.experiment, first.cells)
+        share = shares.SCREENING_SHARE * seconds / len(samples)
+        batch = calls_within(trial, share, start=min(effort.pilot, effort.look), most=effort.look)
+    decision = judge_samples(
+        samples,
+        lambda name: replace(samples[name]),
+        rate=rate,
+        seconds=seconds,
+        tv=effort.wanted or effort.tv,
+        batch=batch,
+        turns=effort.turns,
+        most=effort.most,
+        names=[name for name, sample in samples.items() if sample.experiment.decides],
+        admitted=admitted,
+    )
+    for name, fresh in decision.fresh.items():
+        samples[name].counts += fresh.counts
+        samples[name].seconds += fresh.seconds
+    return decision
+
+
+def _said(
+    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort
+) -> tuple[Status, str]:
+    """Return whether samples passed, and the sentence on them."""
+    if decision.worst is not None:
+        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
+        if worst.gap is not None:
+            gap = worst.gap[0]
+            detail += f"; {gap.actual:.3g} of them are {worst.experiment.shown(gap.sequence)}, "
+            detail += f"{gap.expected:.3g} expected"
+        return Status.FAILED, detail
+    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
+    if decision.detectable_tv <= effort.tv:
+        return Status.PASSED, f"no defect in {decision.draws:,} samples ({tv})"
+    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
+    least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    return Status.INCONCLUSIVE, (
+        f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation of "
+        f"{effort.tv}{least}; raise --budget"
+    )
+
+
+def _beside_references(
+    status: Status, own: Mapping[str, Sample], references: Mapping[str, Sample], alpha: float
+) -> tuple[Status, str, Cause | None]:
+    """Judge against samples of the reference, whose rows are those of another distribution."""
+    pairs = [
+        (sample, references[sample.experiment.reference.what])
+        for sample in own.values()
+        if sample.experiment.reference is not None
+    ]
+    rate = split(alpha, len(pairs))
+    differs = any(homogeneity_p_value(one.counts, other.counts) <= rate for one, other in pairs)
+    if differs or status is not Status.FAILED:
+        both = "generate and generate_plain differ; next_token_probs differs from generate_plain, too"
+        return Status.FAILED, both, None
+    return Status.INCONCLUSIVE, "next_token_probs is not the distribution of generate_plain", Cause.UNDECIDED
