@@ -20,8 +20,8 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.draws import Sampler, sampled_drafts
-from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process

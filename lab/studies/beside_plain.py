@@ -11,7 +11,7 @@ def beside_plain(
     Of completions of up to ``tokens`` tokens after the engine's first prompt. The gap is a completion, its
     probability, and that of target-only decoding. Raises `SpecOracleError` where they cannot be traced.
     """
-    from spec_oracle.audit.engine.exact_comparison import traced_completions
+    from spec_oracle.audit.engine.tracer import traced_completions
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.exact.completions import completion_gap, distance
 

@@ -179,6 +179,8 @@ class Sample:
 class Effort:
     """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
 
+    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time.
+
     ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
     look at every experiment; ``most`` come in one call. ``share`` of the budget is for samples.
     ``confirming`` is the total variation that samples should detect which confirm what was traced as right,
@@ -400,17 +402,14 @@ def _judged(ledger: Ledger, doubt: str) -> LawResult:
         status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, f"{_size(worst)}; {doubt}"
     elif findings.is_reference_wrong:
         off = _worst(ledger, is_reference=True)
-        status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, _size(off)
-        detail += "; correct it" if off.is_wrong else f"; {doubt}"
+        who = f"{off.experiment.what} agrees with generate, next_token_probs differs"
+        detail = f"{who}; correct it" if off.is_wrong else f"{who}; {doubt}"
+        detail += f" (total variation {off.total_variation:.3g} of {off.experiment.size})"
+        status, cause = Status.INCONCLUSIVE, Cause.UNDECIDED
+    scope = (f"{len(own)} distributions of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
+    measured = Measured(total_variation=gap)
     return LawResult(
-        "",
-        status,
-        detail,
-        How.PROVEN,
-        Measured(total_variation=gap),
-        shown=shown,
-        cause=cause,
-        findings=findings,
+        "", status, detail, How.PROVEN, measured, Remarks(scope), shown, cause, findings=findings
     )
 
 
@@ -433,9 +432,10 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
 
     Code may behave otherwise when its random numbers are traced.
     """
-    deciding = {one.experiment.what: one for one in ledger.found if one.experiment.decides}
-    some = [one for one in deciding.values() if not one.experiment.is_reference]
-    samples = {one.experiment.what: Sample(one.experiment, listed(one.traced.law)) for one in some}
+    own = [one for one in ledger.found if not one.experiment.is_reference]
+    some = [one for one in own if one.experiment.decides] or own
+    longest = {one.experiment.what: one for one in some}
+    samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
@@ -577,10 +577,10 @@ def _said(
             detail += f"{gap.expected:.3g} expected"
         return Status.FAILED, detail
     tv = f"a total variation of {decision.detectable_tv:.2g} would show"
-    if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"no defect in {decision.draws:,} samples ({tv})"
-    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
     least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    if decision.detectable_tv <= effort.tv:
+        return Status.PASSED, f"no defect in {decision.draws:,} samples{least}"
+    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
     return Status.INCONCLUSIVE, (
         f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation of "
         f"{effort.tv}{least}; raise --budget"

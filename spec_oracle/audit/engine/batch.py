@@ -6,6 +6,7 @@ where they can be; batches of three and more requests, with seeds and without, a
 outcomes to be run.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -71,7 +72,7 @@ def pairs(cases: Sequence[Case], requests: Requests, _: Ledger) -> Iterator[Expe
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     context = replace(requests.context, rate=rate)
-    some = requests.effort(cases, ENGINE_LARGER_SHARE, tv=1.0, wanted=ENGINE_TV, screens_all=True)
+    some = requests.effort(cases, ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV, screens_all=True)
     return sampled([*larger(cases, requests)], context, some)
 
 
@@ -136,5 +137,5 @@ def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> C
         many,
         binned=lambda: Cells(kind.law_of_pairs, of),
     )
-    sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=1.0, wanted=ENGINE_TV)
+    sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV)
     return sampled([two], replace(requests.context, rate=rate), sizes)

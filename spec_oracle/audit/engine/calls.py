@@ -74,7 +74,10 @@ def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResu
 def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawResult:
     context = replace(requests.context, rate=rate)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    ledger = Ledger(context.budget, TRACING * seconds)
+    ledger, before = Ledger(context.budget, TRACING * seconds), context.findings
+    if isinstance(before, TracedFindings):  # the first tokens are not traced again
+        size = counted(effort.ENGINE_FIRST_TOKENS, "token")
+        ledger.found += [one for one in before.traced if one.experiment.size == size]
     found = find(
         partial(longer, requests, cases),
         context,
@@ -87,21 +90,17 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
 
 
 def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield longer completions, with seeds, too, and generations in a row; then more tokens while cheap.
+    """Yield longer completions, with seeds, too, generations in a row, and more tokens while they are cheap.
 
-    What `joint` traced of the first tokens is not traced again. Of engines with several draft lengths
+    Of engines with several draft lengths
     completions are long enough for each of them.
     """
-    before, first = requests.context.findings, effort.ENGINE_FIRST_TOKENS
-    known = [
-        one
-        for one in (before.traced if isinstance(before, TracedFindings) else ())
-        if one.experiment.size == counted(first, "token") and not one.experiment.group
-    ]
+    known = [one for one in ledger.found if not one.experiment.group]
     costs = [_cost(known)] if known else []
     seeded = [case for case in cases if case.code.takes_seeds]
-    asked_for = requests.context.inputs.tokens
-    for tokens in range(first + bool(known), (asked_for or ENGINE_MOST_TOKENS) + 1):
+    asked_for, first = requests.context.inputs.tokens, effort.ENGINE_FIRST_TOKENS + bool(known)
+    rows = in_a_row(requests, cases)
+    for tokens in range(first, (asked_for or ENGINE_MOST_TOKENS) + 1):
         wanted = [
             case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
         ]
@@ -113,10 +112,10 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
         for case in wanted:
             yield from completions(requests, case, tokens, ledger)
         costs.append(_cost(ledger.found[start:]))
-        if tokens == effort.ENGINE_LEAST_TOKENS:
-            yield from in_a_row(requests, cases)
         if tokens >= effort.ENGINE_LEAST_TOKENS:
             yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)
+        yield from rows
+    yield from rows
 
 
 def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
@@ -125,7 +124,7 @@ def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
         own = [case for case in cases if case.name == name]
         case, first = own[0], Request(own[0].prompt, effort.ENGINE_FIRST_TOKENS)
         then = Request(own[-1].prompt, 1)
-        yield requests.calls(case, [[first], [then]])
+        yield requests.calls(case, [[first], [then]], group="two requests in a row")
         short = first._replace(tokens=1)
         if case.code.takes_seeds:
             both = [[first._replace(seeded=True)], [then._replace(seeded=True, tokens=first.tokens)]]

@@ -35,6 +35,7 @@ ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allow
 ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
 # TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.
 ENGINE_CONFIRMING_TV: Final = 0.1
+ENGINE_CONFIRMING_SHARE: Final = 0.1  # Share of the budget that these samples may take.
 ENGINE_TURNS: Final = 6  # Looks of the screening beyond the first one of every experiment.
 
 MOST_OUTCOMES = 300
@@ -87,6 +88,7 @@ class Requests:
             "share": share,
             "pilot": effort.ENGINE_PILOT,
             "confirming": ENGINE_CONFIRMING_TV,
+            "confirming_share": ENGINE_CONFIRMING_SHARE,
             "screens_all": False,
         }
         return Effort(**{**usual, **changes})

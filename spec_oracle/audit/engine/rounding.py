@@ -7,7 +7,7 @@ the rows of draft and target are computed apart each time (the draft when it sam
 the target when it accepts and corrects), probabilities that are accepted are off by 3 r in all, and those of
 corrections by 7 r: 3 r since more or less is rejected, 4 r in the residual. The total variation, half of the
 sum, is 5 r at most. Over the tokens of a completion these add up
-(`spec_oracle.audit.engine.exact_comparison`).
+(`spec_oracle.audit.engine.tracer`).
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
 1e-2 for narrower types. Of rows in float32, or in float64 with the marks of it, up to r counts as rounding:

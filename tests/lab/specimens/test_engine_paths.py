@@ -9,7 +9,7 @@ from lab.specimens.call_patterns import ForbiddenDropped, without_repeats
 from lab.specimens.registry import specimens
 from lab.specimens.table_engine import DRAFT, TableEngine
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import traced_completions
+from spec_oracle.audit.engine.tracer import traced_completions
 from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import is_engine, of_engines
 from spec_oracle.audit.suite import result_of

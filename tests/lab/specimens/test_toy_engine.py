@@ -7,7 +7,9 @@ import pytest
 
 from lab.specimens.toy_engine import DEPTH, ToyEngine, on_toys
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.sampled import sampled_first_tokens
+from spec_oracle.audit.engine.joint import first_tokens
+from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.experiment import Ledger, sampled
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.contracts.engine import EngineCode
@@ -60,7 +62,9 @@ def test_steps_of_ended_requests_are_padding():
 
 
 def test_its_batches_are_sampled_by_the_thousand(engine):
-    result = sampled_first_tokens(of_engines("toy", {"": engine}).cases(Context()), Context(rate=1e-6))
+    subject, context = of_engines("toy", {"": engine}), Context(rate=1e-6)
+    requests, cases = Requests(subject, context, "test"), subject.cases(context)
+    result = sampled([*first_tokens(requests, cases, Ledger(0.0))], context, requests.effort(cases))
     assert (result.status, result.measured.draws > 40_000) == (Status.PASSED, True)
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.engine.sampled import CompletionSample, binned, outcomes
-from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.engine.requests import Requests, binned
+from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.experiment import Sample
 from spec_oracle.audit.results import How
-from spec_oracle.audit.subjects import of_object
-from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.audit.subjects import of_engines, of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.statistics import goodness_of_fit_by_g
@@ -65,13 +66,13 @@ def test_one_engine_of_several_is_audited_by_its_name():
 LOSSY = {
     engines.GreedyDrafts: (
         "joint",
-        "prompt 0: completion 2,0 has probability 0, target-only decoding gives it 0.3179",
+        "prompt 0: completion 2,0 has probability 0, 0.3179 expected",
     ),
     engines.StaleToken: ("joint", "(total variation 0.37 of 2 tokens)"),
     engines.WrongAfterTwo: ("calls", "prompt 1,2: completion 1,0,1 has"),
-    engines.PastTheStop: ("joint", "completion 2 has probability 0, target-only decoding gives it 0.37"),
+    engines.PastTheStop: ("joint", "completion 2 has probability 0, 0.37 expected"),
     engines.KeepsCounts: ("calls", "and then 1 has probability"),
-    engines.FirstIsWrong: ("calls", "a generation changes the next ones"),
+    engines.FirstIsWrong: ("calls", "prompt 0, 2 in a row: completion 1,1 and then 2 has"),
     engines.HiddenByWrongRows: ("joint", "next_token_probs differs from generate_plain too"),
 }
 
@@ -101,7 +102,7 @@ def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
 def test_seeds_of_which_only_some_are_wrong_are_found():
     found = report_on(engines.EvenSeedsForgetTheContext, replace(QUICK, checks=("joint",)))
     assert found.verdict is SubjectVerdict.LOSSY
-    assert "with seeds: " in detail(found, "joint")
+    assert "prompt 0, with a seed: " in detail(found, "joint")
 
 
 def test_an_ignored_seed_leaves_the_law_alone():
@@ -126,7 +127,7 @@ BROKEN = {
     engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),
     engines.WrongRows: (
         SubjectVerdict.INCONCLUSIVE,
-        "prompt 1,2: generate and generate_plain agree, next_token_probs differs; correct it",
+        "prompt 0, generate_plain agrees with generate, next_token_probs differs; correct it",
     ),
 }
 
@@ -199,9 +200,11 @@ def test_a_large_vocabulary_is_judged_by_bins():
 @pytest.mark.parametrize(("engine", "wrong"), [(engines.Right, []), (engines.WrongLate, [24, 35, 47])])
 def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     """One run in a million fails; a place that is off by 0.15 is missed in one of a thousand."""
-    code, rng = EngineCode(engine()), np.random.default_rng(0)
-    judged = outcomes(code, (0,), 48, rng)
-    sample = CompletionSample(Case("", code, (0,), ""), 48, judged, rng, seeded=True)
+    context = Context(inputs=Inputs(prompts=((0,),)))
+    subject = of_engines("long", {"": engine()})
+    (case,) = subject.cases(context)
+    completion = Requests(subject, context, "test").completion(case, 48, seeded=True)
+    sample = Sample(completion, completion.cells)
     sample.draw(1600)
     assert (len(sample.counts), sample.counts[-1]) == (3**5 + 1, 0)
     bins = sample.counts[:-1].reshape((3,) * 5)  # the last place first
@@ -218,15 +221,13 @@ def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=2.0, tokens=48, checks=["calls"], shrink=False))
     calls = next(check for check in found.checks if check.name == "calls")
     assert calls.how is How.SAMPLED
-    assert any(
-        "tokens 1, 13, 25, 36, 48 are judged, each given all before" in line for line in calls.remarks.scope
-    )
+    assert any("samples of 48 tokens" in line for line in calls.remarks.scope)
 
 
 def test_prompts_and_lengths_can_be_chosen():
     found = report_on(engines.Right, AuditOptions(budget=20.0, tokens=2, prompts=((2,),)))
     assert any(
-        line.startswith("completions of 1 to 2 tokens, 1 engine, 1 prompt") for line in found.remarks.scope
+        line.startswith("4 distributions of up to 2 tokens, traced in") for line in found.remarks.scope
     )
 
 

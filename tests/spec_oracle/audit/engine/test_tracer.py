@@ -6,10 +6,11 @@ import pytest
 
 from lab.specimens.call_patterns import SteppingEngine
 from spec_oracle.audit.confirm import CLAIM_REPEATS, require_repeated
-from spec_oracle.audit.engine.exact_comparison import ENGINE_LEAST_RUNS, ENGINE_OVERRUN, Tracer
-from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.experiment import LEAST_RUNS, OVERRUN, Ledger
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.audit.subjects import of_engines
 
 BUDGET = 4.0
 
@@ -38,9 +39,13 @@ def traced(clock, seconds):
             runs.append(request)
             return super().generate(*request, **keywords)
 
-    case = Case("", EngineCode(Slow()), (0,), "")
+    context = Context(inputs=Inputs(prompts=((0,),)))
+    subject = of_engines("slow", {"": Slow()})
+    requests = Requests(subject, context, "test")
+    (case,) = subject.cases(context)
+    runs.clear()
     try:
-        Tracer(BUDGET, 1.0).compared(case, 3)
+        Ledger(BUDGET, 1.0).trace(requests.completion(case, 3))
     except NoEvidenceError as error:
         assert "not all outcomes could be run in time" in str(error)  # noqa: PT017  # both ends are right
         return len(runs), False
@@ -50,9 +55,9 @@ def traced(clock, seconds):
 def test_slow_runs_end_at_twice_the_budget_although_few_runs_are_always_allowed(clock):
     needed, is_complete = traced(clock, 0.0)
     assert is_complete
-    assert 50 < needed < ENGINE_LEAST_RUNS
+    assert 50 < needed < LEAST_RUNS
     for seconds in (0.5, 1.0):
-        assert traced(clock, seconds) == (ENGINE_OVERRUN * BUDGET / seconds + 1, False)
+        assert traced(clock, seconds) == (OVERRUN * BUDGET / seconds + 1, False)
     slow = 1.5 * BUDGET / needed  # longer than the budget, but not too long
     assert traced(clock, slow) == (needed, True)
 

@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lab.studies.beside_plain import beside_plain
-from spec_oracle.audit.engine.exact_comparison import traced_completions
 from spec_oracle.audit.engine.logprobs import logprobs
+from spec_oracle.audit.engine.tracer import traced_completions
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.third_party.engines.hugging_face import GENERATORS, TransformersEngine, engines
