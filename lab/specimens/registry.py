@@ -26,6 +26,7 @@ _FAMILIES = {
             "long_texts",
             "ragged",
             "mixed",
+            "corners",
             "trees",
         ),
     ),
