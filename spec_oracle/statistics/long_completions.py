@@ -47,6 +47,12 @@ _APART: Final = {f"{distance} apart": distance for distance in range(1, 7)}
 RANGES: Final = 10
 """Places 2, 3 to 4, 5 to 8, ...; the last one has no end."""
 
+PERIODS: Final = (4, 8, 16, 32, 64, 128, 256)
+"""Places that are judged apart: each of so many in turn, as blocks, pages and budgets of tokens have them."""
+
+FIRST: Final = 64
+"""So many first places of a completion are judged each alone."""
+
 LEAST_Q: Final = 1e-12
 BY_P: Final = "by p"
 ALL, REJECTED, APART = "all tokens", "after a likely rejection", "apart"
@@ -60,7 +66,8 @@ class Scored:
     not listed. ``drafts``: by name, what a drafter gives to the same cells, [T, C]. Rows of NaN are unknown.
     ``doubt`` [T], or a number: by how much a distribution may be off, total variation; ``relative``: by how
     much the ratio of its probabilities to these may differ from 1. ``places`` int [T] are those of the tokens
-    in their completion: from 1 on, since nothing speculates on the one before.
+    in their completion: from 1 on, since nothing speculates on the one before. ``positions`` int [T] count
+    the prompt, too; None where it is not known.
     """
 
     masses: Floats
@@ -69,6 +76,7 @@ class Scored:
     doubt: Floats | float = 0.0
     places: Integers | None = None
     relative: Floats | float = math.inf
+    positions: Integers | None = None
 
 
 def joined(parts: Sequence[Scored]) -> Scored:
@@ -77,6 +85,7 @@ def joined(parts: Sequence[Scored]) -> Scored:
     total = sum(len(part.came) + gap for part in parts)
     masses, doubt, relative = np.full((total, cells), np.nan), np.zeros(total), np.full(total, math.inf)
     came, places = np.zeros(total, dtype=np.int64), np.ones(total, dtype=np.int64)
+    positions = np.ones(total, dtype=np.int64)
     drafts = {name: np.full((total, cells), np.nan) for name in parts[0].drafts}
     start = 0
     for part in parts:
@@ -88,8 +97,9 @@ def joined(parts: Sequence[Scored]) -> Scored:
         came[here] = np.where(part.came == width - 1, cells - 1, part.came)
         doubt[here], relative[here] = part.doubt, part.relative
         places[here] = np.arange(len(part.came)) + 1 if part.places is None else part.places
+        positions[here] = places[here] if part.positions is None else part.positions
         start = here.stop + gap
-    return Scored(masses, came, drafts, doubt, places, relative)
+    return Scored(masses, came, drafts, doubt, places, relative, positions)
 
 
 def part(scored: Scored, start: int, end: int) -> Scored:
@@ -180,13 +190,83 @@ class Test:
         return max(0.0, bound - self.doubt / self.tokens)
 
 
+@dataclass
+class ByPlace:
+    """Tokens in one order, by their place: counts [G, C] of bins of u for each of G groups of places.
+
+    One e-process a group; ``log_e`` [G, J] are log e-values by size of the defect. The e-value of all is
+    their mean, so that a defect in one group costs no more than log G nats. Groups of a ``period`` are places
+    modulo that number; where it is 0 they are the first places, each alone, and all later ones together.
+    """
+
+    order: str
+    period: int
+    is_absolute: bool
+    weight: float
+    counts: Integers
+    log_e: Floats = field(init=False)
+    doubt: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.log_e = np.zeros((len(self.counts), len(DEFECT_SIZES)))
+
+    def observe(self, u: Floats, places: Integers, doubt: Floats) -> None:
+        """Add tokens int [T] that came at these places."""
+        if not len(u):
+            return
+        size = self.counts.shape[1]
+        given = places % self.period if self.period else np.minimum(places - 1, len(self.counts) - 1)
+        cells = np.asarray(u * size, dtype=np.int64)
+        self.doubt += float(doubt.sum())
+        counts = self.counts.copy()
+        np.add.at(counts, (given, cells), 1)
+        before, after = log_e_values_by_size([self.counts, counts], np.full(size, 1 / size))
+        # A law within ``doubt`` makes the mean of a bet 1 + doubt size at most: it is divided by that.
+        price = np.bincount(given, np.log1p(doubt * size), minlength=len(counts))
+        self.counts, self.log_e = counts, self.log_e + (after - before) - price[:, None]
+
+    @property
+    def tokens(self) -> int:
+        """How many were counted."""
+        return int(self.counts.sum())
+
+    @property
+    def log_e_value(self) -> float:
+        """Average over groups and sizes, nats."""
+        return float(np.logaddexp.reduce(self.log_e, axis=None)) - math.log(self.log_e.size)
+
+    @property
+    def _worst(self) -> int:
+        return int(np.logaddexp.reduce(self.log_e, axis=1).argmax())
+
+    @property
+    def name(self) -> str:
+        """The order and the places with the most evidence."""
+        if not self.period:
+            beyond = f"from token {len(self.counts)} on"
+            return f"{self.order}, {f'token {self._worst + 1}' if self._worst < FIRST else beyond}"
+        whole = " of prompt and completion" * self.is_absolute
+        return (
+            f"{self.order}, at every {self.period}th place{whole} (place {self._worst}, modulo {self.period})"
+        )
+
+    def least_tv(self, alpha: float) -> float:
+        """Return a lower confidence bound of the TV a token at these places."""
+        counts = self.counts[self._worst]
+        if not counts.any():
+            return 0.0
+        law = np.full(len(counts), 1 / len(counts))
+        bound = total_variation_interval(counts, law, alpha=alpha / len(self.counts)).lower
+        return max(0.0, bound - self.doubt / self.tokens)
+
+
 class TokenEvidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
-    One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth each on
-    those in one range of places, or behind a token that probably was a correction; on pairs some tokens
-    apart; and on what verification gets wrong (`Bet`). It may be looked at any time. ``impossible`` counts
-    tokens of probability 0: these are no part of it.
+    One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth on those in
+    one range of places, or behind a token that probably was a correction; a tenth each on pairs some tokens
+    apart, and on places (`ByPlace`); and a fifth on what verification gets wrong (`Bet`). It may be looked at
+    any time. ``impossible`` counts tokens of probability 0: these are no part of it.
     """
 
     def __init__(self, drafts: Iterable[str], rng: np.random.Generator) -> None:
@@ -199,12 +279,19 @@ class TokenEvidence:
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
             Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
-            for part, kinds in ((0.4, everywhere), (0.2, somewhere), (0.2, pairs))
+            for part, kinds in ((0.4, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
+        ]
+        groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in (False, True))]
+        part = 0.1 / (len(orders) * len(groups))
+        self.by_place = [
+            ByPlace(order, period, whole, part, np.zeros((count, BINS[0] + 1), dtype=np.int64))
+            for order in orders
+            for period, whole, count in groups
         ]
         part = 0.2 / (len(KINDS) * max(len(self.drafts), 1))
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
-        self._all: list[Test | Bet] = [*self.tests, *self.bets]
+        self._all: list[Test | Bet | ByPlace] = [*self.tests, *self.bets, *self.by_place]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -217,6 +304,7 @@ class TokenEvidence:
             for one in (scored.doubt, scored.relative)
         )
         places = every + 1 if scored.places is None else scored.places
+        positions = places if scored.positions is None else scored.positions
         ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
         for order, keys, q in self._orders(scored):
@@ -232,6 +320,9 @@ class TokenEvidence:
                     if bet.order == order:
                         of_draft = (scored.masses[known], q[known], scored.came[known])
                         bet.observe(*of_draft, doubt[known], relative[known])
+            for one in self.by_place:
+                if one.order == order:
+                    one.observe(u[known], (positions if one.is_absolute else places)[known], doubt[known])
             for test in self.tests:
                 if test.order == order and test.where in kinds:
                     here = np.flatnonzero(kinds[test.where])
@@ -262,13 +353,14 @@ class TokenEvidence:
         return math.exp(-self.largest_log_e)
 
     @property
-    def worst(self) -> Test | Bet:
+    def worst(self) -> Test | Bet | ByPlace:
         """The test that says most."""
         return max(self._all, key=lambda test: math.log(test.weight) + test.log_e_value)
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token, by the test that shows most."""
-        return max(test.least_tv(alpha / len(self.tests)) for test in self.tests)
+        tests: list[Test | ByPlace] = [*self.tests, *self.by_place]
+        return max(test.least_tv(alpha / len(tests)) for test in tests)
 
     @property
     def all_by_p(self) -> Test:

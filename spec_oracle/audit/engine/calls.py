@@ -149,8 +149,8 @@ def _is_cheap(costs: Sequence[tuple[int, float]], ledger: Ledger) -> bool:
     """Whether one more token is cheap: costs grow by a factor with each, at most by the last one."""
     (runs_before, seconds_before), (runs, seconds) = costs[-2:]
     return (
-        runs * runs / runs_before <= ENGINE_MORE_RUNS
-        and seconds * seconds / seconds_before <= ledger.budget - ledger.seconds
+        runs * runs <= ENGINE_MORE_RUNS * runs_before
+        and seconds * seconds <= (ledger.budget - ledger.seconds) * seconds_before
     )
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy
@@ -26,22 +26,35 @@ from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, 
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
-from spec_oracle.statistics.long_completions import Scored, TokenEvidence, point_masses, proposed_by_n_gram
+from spec_oracle.statistics.long_completions import (
+    Scored,
+    TokenEvidence,
+    joined,
+    point_masses,
+    proposed_by_n_gram,
+)
 
 # Tokens of the completions of `long-texts`, halved down to the least where an engine raises.
 ENGINE_LONG_TOKENS: Final = 320
 ENGINE_LONG_LEAST: Final = 20
 ENGINE_LONG_PILOT: Final = 16  # Completions after which it is seen whether they are that long on average.
-# TV of a token that they must detect, and TV that they should detect while time is left.
-ENGINE_LONG_TV: Final = 0.3
-ENGINE_LONG_TV_WANTED: Final = 0.08
+ENGINE_LONG_COUNT: Final = 400  # So many of them at most.
+ENGINE_LONG_TV: Final = 0.3  # TV of a token that they must detect.
 # Share of the budget for them, and so many times as much where too few tokens came.
-ENGINE_LONG_SHARE: Final = 0.05
-ENGINE_LONG_OVERRUN: Final = 5
+ENGINE_LONG_SHARE: Final = 0.15
+ENGINE_LONG_OVERRUN: Final = 2
+# Tokens of the completions that come first, how many of them at most, and share of the budget for them: what
+# happens once in a completion, such as the end of a budget of tokens, must happen thousands of times.
+ENGINE_MIDDLE_TOKENS: Final = 24
+ENGINE_MIDDLE_COUNT: Final = 4000
+ENGINE_MIDDLE_SHARE: Final = 0.3
+ENGINE_MIDDLE_LEAST: Final = 14  # The mean of these where that of longer ones is `ENGINE_LONG_LEAST`.
+ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
 ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
+ENGINE_LONG_BATCH_COUNT: Final = 1000  # So many of these at most.
 ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 
 _LAST = 6
@@ -58,11 +71,14 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     rng, every = context.stream("engine/long-texts"), subject.cases(context)
     read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
-    result = read.result(ENGINE_LONG_SHARE * context.budget)
+    read.sample(MIDDLE, ENGINE_MIDDLE_SHARE * context.budget)
+    if not (read.is_short or is_decided(read, read.rate)):
+        read.sample(LONG, ENGINE_LONG_SHARE * context.budget)
+    result = read.result()
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
-        wanted = ENGINE_LONG_BESIDE * read.evidence.tokens
-        if beside.result(context.budget, wanted).status is Status.FAILED:
+        beside.sample(read.phase, context.budget, ENGINE_LONG_BESIDE * read.evidence.tokens)
+        if beside.result().status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             detail = f"{result.detail}; {why}"
             result = replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
@@ -72,15 +88,36 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
 def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
-    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch", ENGINE_LONG_BATCH_TOKENS)
-    result = read.result(ENGINE_LONG_SHARE * context.budget)
+    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
+    read.sample(BATCHES, ENGINE_LONG_SHARE * context.budget)
+    result = read.result()
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
 
 
+class Phase(NamedTuple):
+    """Completions of ``tokens`` tokens, ``most`` of them, judged in groups of ``together``.
+
+    They are short where they end after ``least`` tokens on average.
+    """
+
+    tokens: int
+    most: int
+    together: int = 1
+    least: int = ENGINE_LONG_LEAST
+
+
+MIDDLE = Phase(ENGINE_MIDDLE_TOKENS, ENGINE_MIDDLE_COUNT, ENGINE_MIDDLE_TOGETHER, ENGINE_MIDDLE_LEAST)
+LONG = Phase(ENGINE_LONG_TOKENS, ENGINE_LONG_COUNT)
+BATCHES = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT)
+
+_MOST = sum(phase.tokens * phase.most for phase in (MIDDLE, LONG))
+"""Tokens that are looked at, at most."""
+
+
 @dataclass
 class _Read:
-    """Completions of ``length`` tokens by ``method``, whose tokens were compared with their rows.
+    """Completions by ``method``, whose tokens were compared with their rows.
 
     Rows may be off by ``tolerance``; ``rate`` is that of tokens of probability 0, and that of all others.
     """
@@ -90,22 +127,24 @@ class _Read:
     rate: float
     rng: np.random.Generator
     method: str = "generate"
-    length: int = ENGINE_LONG_TOKENS
+    length: int = field(default=0, init=False)
+    phase: Phase = field(default=LONG, init=False)
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
+    tokens: int = field(default=0, init=False)
+    impossible: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
     notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         has_drafts = any(case.code.has("draft_probs") for case in self.cases)
         self.evidence = TokenEvidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
-        self._first_impossible = ""
+        self._first_impossible, self._scored_so_far = "", list[Scored]()
 
-    def result(self, seconds: float, wanted: int = 0) -> CheckResult:
-        """Add completions for so long, or longer if too few tokens came, unless it is decided; judge them."""
-        self._sample(seconds, wanted)
+    def result(self) -> CheckResult:
+        """Judge the completions."""
         if self.is_short and not is_decided(self, self.rate):
-            mean = self.evidence.tokens / self.completions
+            mean = self.tokens / self.completions
             return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
         found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
         what = f"completions of up to {counted(self.longest, 'token')}, {counted(len(self.cases), 'prompt')}"
@@ -114,31 +153,41 @@ class _Read:
         found = remarked(found, scope=scope, notes=tuple(self.notes))
         return replace(found, measured=replace(found.measured, alpha=2 * self.rate))
 
-    def _sample(self, seconds: float, wanted: int) -> None:
-        least, most = (tokens_needed(tv, self.rate) for tv in (ENGINE_LONG_TV, ENGINE_LONG_TV_WANTED))
-        started = time.process_time(), time.perf_counter()
-        order = _far_apart(len(self.cases))
+    def sample(self, phase: Phase, seconds: float, wanted: int = 0) -> None:
+        """Add completions for so long, or longer if too few tokens came, unless it is decided."""
+        least = max(tokens_needed(ENGINE_LONG_TV, self.rate), wanted)
+        self.phase, self.length, most = phase, phase.tokens, self.completions + phase.most
+        started, overrun = (time.process_time(), time.perf_counter()), ENGINE_LONG_OVERRUN
+        order, tokens = _far_apart(len(self.cases)), self.evidence.tokens
         for number in count():
-            self._add(self.cases[order[number % len(order)]], number + number // len(order), most)
-            tokens, overrun = self.evidence.tokens, ENGINE_LONG_OVERRUN
+            self._add(self.cases[order[number % len(order)]], number + number // len(order))
+            if len(self._scored_so_far) >= phase.together:
+                self._judge_together()
             # Other work on the machine makes it slower, and is no reason to look at less.
             took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
-            is_late = took > seconds * (1 if tokens >= least else overrun)
-            if is_late or self.is_short or tokens >= max(wanted, most) or is_decided(self, self.rate):
-                return
+            is_late = took > seconds * (1 if self.evidence.tokens - tokens >= least else overrun)
+            is_enough = self.completions >= most or is_decided(self, self.rate)
+            if is_late or self.is_short or (is_enough and self.evidence.tokens >= wanted):
+                break
+        self._judge_together()
+
+    def _judge_together(self) -> None:
+        if self._scored_so_far:
+            self.evidence.add(joined(self._scored_so_far))
+            self._scored_so_far = []
 
     @property
     def is_short(self) -> bool:
         """Whether completions end so early that they are not long."""
-        return ENGINE_LONG_PILOT <= self.completions > self.evidence.tokens / ENGINE_LONG_LEAST
+        return ENGINE_LONG_PILOT <= self.completions > self.tokens / self.phase.least
 
-    def _add(self, case: Case, number: int, most: int) -> None:
+    def _add(self, case: Case, number: int) -> None:
         """Add completions of a case, or of a batch that begins with it; ``number`` makes them unlike."""
         for one, completion in self._generated(case, number):
             self.completions += 1
-            self.longest = max(self.longest, len(completion))
+            self.longest, self.tokens = max(self.longest, len(completion)), self.tokens + len(completion)
             if completion and not self.ruled_out:
-                self._judge(one, completion, most)
+                self._judge(one, completion)
 
     def _generated(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
         """Return completions, and whose they are: shorter ones where an engine raises at long ones."""
@@ -174,8 +223,8 @@ class _Read:
         """Return a fresh seed for odd numbers, None for even ones."""
         return int(self.rng.integers(2**31)) if number % 2 else None
 
-    def _judge(self, case: Case, completion: Ids, most: int) -> None:
-        code, before = case.code, self.evidence.impossible
+    def _judge(self, case: Case, completion: Ids) -> None:
+        code = case.code
         ends = [end for end in range(1, len(completion)) if is_ended(completion[:end], code.endings)]
         if ends:
             behind = len(completion) - ends[0]
@@ -184,21 +233,20 @@ class _Read:
             )
             return
         rows = code.rows_along(case.prompt, completion)
-        self.evidence.add(self._scored(case, completion, rows))
-        if self.evidence.impossible == before:
+        self._scored_so_far.append(self._scored(case, completion, rows))
+        impossible = np.flatnonzero(rows[np.arange(len(completion)), completion] == 0)
+        if not len(impossible):
             return
+        self.impossible += len(impossible)
         if not self._first_impossible:
-            place = int(np.flatnonzero(rows[np.arange(len(completion)), completion] == 0)[0])
+            place = int(impossible[0])
             last = shown(completion[max(place - _LAST, 0) : place])
             self._first_impossible = (
                 f"{case.label}: token {completion[place]} came as token {place + 1}, behind {last}, where it "
                 "has probability 0"
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
-        chance = scipy.stats.binom.sf(
-            self.evidence.impossible - 1, most + max(ENGINE_LONG_BATCHES) * self.length, self.tolerance
-        )
-        if chance <= self.rate:
+        if scipy.stats.binom.sf(self.impossible - 1, _MOST, self.tolerance) <= self.rate:
             self.ruled_out = self._first_impossible
 
     def _scored(self, case: Case, completion: Ids, rows: Floats) -> Scored:
@@ -213,8 +261,10 @@ class _Read:
         if case.code.has("draft_probs"):
             q = np.stack([case.code.draft_row(text[: prompt + end]) for end in range(len(completion))])
             drafts[RATIO] = np.take_along_axis(q, order, axis=1)
-        places = np.maximum(np.arange(len(completion)), 1)
-        return Scored(np.take_along_axis(rows, order, axis=1), came, drafts, self.tolerance, places)
+        each = np.arange(len(completion))
+        places, positions = np.maximum(each, 1), prompt + each
+        masses = np.take_along_axis(rows, order, axis=1)
+        return Scored(masses, came, drafts, self.tolerance, places, positions=positions)
 
 
 def _far_apart(count: int) -> list[int]:
