@@ -93,18 +93,25 @@ def traced_completions(
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedLaw:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
+    Of fresh copies, too, if no decision was seen: a generator that was made with the engine is traced then,
+    since a copy of it is made in every run.
+
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for
     what cannot be a completion.
     """
     try:
+        keeps_state, can_copy = False, asked.code.unused is not None and not asked.fresh
         try:
-            return _traced(asked, most_runs, end, first_seed)
+            found = _traced(asked, most_runs, end, first_seed)
+            if found.decided or not can_copy:
+                return found
         except UnrepeatableError:
-            if asked.code.unused is None or asked.fresh:
+            if not can_copy:
                 raise
+            keeps_state = True
         found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
-        return replace(found, keeps_state=True)
+        return replace(found, keeps_state=keeps_state)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
