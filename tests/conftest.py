@@ -7,7 +7,15 @@ from tests.efforts import module_of, set_effort, take_a_tenth
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
     *("CONFIRMING_PILOT", "CONFIRMING_SHARE"),
-    *("DISJOINT_CALLS", "ENGINE_CONFIRMING_SHARE", "SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE"),
+    *(
+        "DISJOINT_CALLS",
+        "ENGINE_CONFIRMING_SHARE",
+        "ENGINE_MIDDLE_COUNT",
+        "ENGINE_LONG_COUNT",
+        "SCALE_REQUESTS",
+        "SCALE_TYPE_REQUESTS",
+        "SHAPES_SHARE",
+    ),
     *("SHAPES_MOST_REQUESTS", "STREAMS_SEEDS"),
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""

@@ -21,4 +21,4 @@ def beside_plain(
     found = traced_completions(code, prompt, tokens, most_runs)
     gap = completion_gap(found.law, plain.law)
     shown = [*gap.sequence], gap.actual, gap.expected
-    return distance(found.law, plain.law), found.runs, shown, found.speculation.told()[0]
+    return distance(found.law, plain.law), found.runs, shown, found.speculation.never

@@ -308,14 +308,12 @@ def find(
     *,
     instead: Sequence[Experiment] = (),
     ledger: Ledger | None = None,
-    unseen: Callable[[], str] = lambda: "",
     doubt: str = "",
 ) -> LawResult:
     """Say whether what comes out of experiments has the distribution that must: traced if it can be.
 
     Where they cannot be traced, they are sampled, or others ``instead``. ``ledger`` keeps what is traced for
-    the caller. ``unseen`` says, after all runs, what should have happened and never did, "" for nothing.
-    ``doubt`` says why a deviation that may be rounding is left open.
+    the caller. ``doubt`` says why a deviation that may be rounding is left open.
     """
     known = Ledger(context.budget) if ledger is None else ledger
 
@@ -332,8 +330,6 @@ def find(
 
     found = first_that_works([trace_all, sample_all])
     assert isinstance(found, LawResult)
-    if found.status is Status.PASSED and (never := unseen()):
-        return replace(found, status=Status.INCONCLUSIVE, detail=never)
     return found
 
 

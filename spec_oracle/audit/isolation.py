@@ -266,6 +266,11 @@ class _LostSubject:
     carries_state: ClassVar[bool] = False
     is_rerunnable: ClassVar[bool] = True
 
+    def unseen(self, *, assume_speculating: bool) -> str:
+        """Return nothing: what it did is not known."""
+        del assume_speculating
+        return ""
+
     def plain_call(self, seed: int) -> None:
         """Call nothing: the code is gone."""
 

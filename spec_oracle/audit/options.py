@@ -76,8 +76,9 @@ class AuditOptions:
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
     leave out and ``expected`` those that fail, each with the reason; ``at_most`` is the largest total
     variation that is expected of those that compare with the target; ``counterexamples`` is the folder for
-    the inputs of failed checks, None to save nothing; ``shrink`` asks for the smallest ones; ``again`` are
-    saved inputs of a failed check, on which only that check is run.
+    the inputs of failed checks, None to save nothing; ``shrink`` asks for the smallest ones;
+    ``assume_speculating``: the user knows that an engine drafts, though nothing shows it; ``again`` are saved
+    inputs of a failed check, on which only that check is run.
     Raises `InvalidInputError` for values that make no sense.
     """
 
@@ -105,6 +106,7 @@ class AuditOptions:
     at_most: Mapping[str, float] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
+    assume_speculating: bool = False
     again: FailingInputs | None = None
 
     def __post_init__(self) -> None:

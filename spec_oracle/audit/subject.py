@@ -37,6 +37,10 @@ class Subject(Protocol):
     def carries_state(self) -> bool: ...  # noqa: D102
     @property
     def is_rerunnable(self) -> bool: ...  # noqa: D102
+    def unseen(self, *, assume_speculating: bool) -> str:
+        """Return what should have happened in some check and never did, "" for nothing."""
+        ...
+
     def plain_call(self, seed: int) -> None:
         """Call the code on ordinary input, as its contract says; errors are those of the contract."""
         ...

@@ -148,6 +148,8 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
+    never = subject.unseen(assume_speculating=options.assume_speculating)
+    found_by = _unless_unseen(found_by, never)
     checks = tuple(with_record(without_findings(check), facts) for check in found_by)
     joint = basis_of(found_by)
     found = joint.findings if isinstance(joint, LawResult) else Findings()
@@ -202,6 +204,15 @@ def report_on(
         code=AuditedCode(facts.version, subject.place if is_open else ""),
         again=options.again.check if options.again else "",
     )
+
+
+def _unless_unseen(checks: Sequence[CheckResult], never: str) -> Sequence[CheckResult]:
+    """Return the results, the basis of the verdict left open if what should have happened ``never`` did."""
+    basis = basis_of(checks) if checks else None
+    if not never or basis is None or basis.status is not Status.PASSED:
+        return checks
+    is_open = replace(basis, status=Status.INCONCLUSIVE, detail=f"{never}; {basis.detail}")
+    return [is_open if check is basis else check for check in checks]
 
 
 def evidence_of(joint: CheckResult) -> Evidence:

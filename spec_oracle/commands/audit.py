@@ -162,6 +162,7 @@ AUDIT = Command(
             ),
             several("--prompt", "IDS", _IDS, token_ids, dest="prompts"),
             value("--tokens", "N", _TOKENS, positive),
+            flag("--assume-speculating", "an engine drafts, though nothing shows it"),
         ],
         "which checks": [
             several(

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
-from spec_oracle.contracts.speculation import speculation_seen
+from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
@@ -128,11 +128,12 @@ class EngineCode:
 
     Methods raise `ContractError` for what cannot be a completion, `NoLawError` for what is no distribution,
     `SubjectRaisedError` when the engine raises. ``unused`` is a copy that never generates, None where the
-    engine cannot be copied.
+    engine cannot be copied; ``drafts`` are what checks saw of its drafts so far.
     """
 
     engine: Any
     unused: Any = field(init=False, repr=False)
+    drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _masses: dict[tuple[Ids, Ids, int, bool], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 from unittest import mock
+
+UNKNOWN: Final = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
 
 
 @dataclass(frozen=True)
@@ -24,16 +27,39 @@ class Speculation:
         names = ("counted", "reported", "drafted", "accepted", "rejected")
         return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
 
-    def told(self) -> tuple[str, tuple[str, ...]]:
-        """Say what never happened, "" where all did or nobody knows; and, in notes, what is not known."""
-        unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
-        drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
-        notes = () if self.reported else (drafts if self.counted else unknown,)
+    @property
+    def is_known(self) -> bool:
+        """Whether anything shows that drafts were made, or that none were."""
+        return self.counted or self.reported or self.drafted
+
+    @property
+    def never(self) -> str:
+        """What never happened, "" where all did or nobody knows."""
         if (self.counted or self.reported) and not self.drafted:
-            return "never drafted", notes
+            return "never drafted"
         if self.reported and not self.accepted:
-            return "never accepted a draft", notes
-        return "never rejected a draft" if self.reported and not self.rejected else "", notes
+            return "never accepted a draft"
+        return "never rejected a draft" if self.reported and not self.rejected else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not known of the drafts, and how to show it."""
+        drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
+        return () if self.reported else (drafts if self.is_known else UNKNOWN,)
+
+
+class SeenDrafts:
+    """What was seen of an engine's drafts in all of its generations so far."""
+
+    def __init__(self) -> None:
+        self.seen = Speculation()
+
+    @contextmanager
+    def of(self, engine: object) -> Iterator[None]:
+        """Watch an engine inside the block."""
+        with speculation_seen(engine) as seen:
+            yield
+        self.seen |= seen()
 
 
 @contextmanager

@@ -36,12 +36,13 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
         context,
         requests.effort(cases),
         ledger=ledger,
-        unseen=lambda: requests.drafts.seen.told()[0],
         doubt=requests.rounding.doubt,
     )
-    notes = (*result.remarks.notes, *requests.drafts.seen.told()[1])
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found)})
-    return requests.noted(replace(remarked(result, notes=notes), findings=findings))
+    seen = [case.code.drafts.seen for case in cases]
+    notes = dict.fromkeys(note for one in seen if one.is_known for note in one.notes)
+    result = remarked(result, notes=(*result.remarks.notes, *notes))
+    return requests.noted(replace(result, findings=findings))
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
@@ -52,7 +53,7 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
     for tokens in range(1, most + 1):
-        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.drafts.seen.told()[0]):
+        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.never):
             break
         for case in cases:
             yield from completions(requests, case, tokens, ledger, decides=tokens >= usual)

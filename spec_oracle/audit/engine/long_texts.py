@@ -71,9 +71,9 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     rng, every = context.stream("engine/long-texts"), subject.cases(context)
     read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
-    read.sample(MIDDLE, ENGINE_MIDDLE_SHARE * context.budget)
+    read.sample(_middle(), ENGINE_MIDDLE_SHARE * context.budget)
     if not (read.is_short or is_decided(read, read.rate)):
-        read.sample(LONG, ENGINE_LONG_SHARE * context.budget)
+        read.sample(_long(), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
@@ -89,7 +89,7 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    read.sample(BATCHES, ENGINE_LONG_SHARE * context.budget)
+    read.sample(Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
@@ -107,12 +107,12 @@ class Phase(NamedTuple):
     least: int = ENGINE_LONG_LEAST
 
 
-MIDDLE = Phase(ENGINE_MIDDLE_TOKENS, ENGINE_MIDDLE_COUNT, ENGINE_MIDDLE_TOGETHER, ENGINE_MIDDLE_LEAST)
-LONG = Phase(ENGINE_LONG_TOKENS, ENGINE_LONG_COUNT)
-BATCHES = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT)
+def _middle() -> Phase:
+    return Phase(ENGINE_MIDDLE_TOKENS, ENGINE_MIDDLE_COUNT, ENGINE_MIDDLE_TOGETHER, ENGINE_MIDDLE_LEAST)
 
-_MOST = sum(phase.tokens * phase.most for phase in (MIDDLE, LONG))
-"""Tokens that are looked at, at most."""
+
+def _long() -> Phase:
+    return Phase(ENGINE_LONG_TOKENS, ENGINE_LONG_COUNT)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class _Read:
     rng: np.random.Generator
     method: str = "generate"
     length: int = field(default=0, init=False)
-    phase: Phase = field(default=LONG, init=False)
+    phase: Phase = field(default_factory=_long, init=False)
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
     tokens: int = field(default=0, init=False)
@@ -183,7 +183,9 @@ class _Read:
 
     def _add(self, case: Case, number: int) -> None:
         """Add completions of a case, or of a batch that begins with it; ``number`` makes them unlike."""
-        for one, completion in self._generated(case, number):
+        with case.code.drafts.of(case.code.engine):
+            generated = self._generated(case, number)
+        for one, completion in generated:
             self.completions += 1
             self.longest, self.tokens = max(self.longest, len(completion)), self.tokens + len(completion)
             if completion and not self.ruled_out:
@@ -246,7 +248,8 @@ class _Read:
                 "has probability 0"
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
-        if scipy.stats.binom.sf(self.impossible - 1, _MOST, self.tolerance) <= self.rate:
+        most = sum(phase.tokens * phase.most for phase in (_middle(), _long()))
+        if scipy.stats.binom.sf(self.impossible - 1, most, self.tolerance) <= self.rate:
             self.ruled_out = self._first_impossible
 
     def _scored(self, case: Case, completion: Ids, rows: Floats) -> Scored:

@@ -26,6 +26,7 @@ from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.suspects import Suspect
 from spec_oracle.audit.results import Cause, CheckResult, How, failed, inconclusive, passed
+from spec_oracle.contracts.speculation import Speculation
 from spec_oracle.exact.errors import NotTracedError
 
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
@@ -198,6 +199,8 @@ class Patterns:
             return None
         reached.append(history)
         lengths = {outcome.call.accepted for outcome in self.calls.after(history)}
+        if max(lengths) > 0:
+            self.case.code.drafts.seen |= Speculation(drafted=True, accepted=True)
         self.next_lengths.setdefault(pattern, set()).update(lengths)
         return self._wrong(history, pattern)
 

@@ -20,7 +20,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.tracer import Asked, Drafts, traced
+from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.audit.experiment import Cells, Effort, Experiment, Traced
 from spec_oracle.audit.results import LawResult, WrongCompletion
 from spec_oracle.contracts import ContractError
@@ -58,23 +58,24 @@ class Request(NamedTuple):
 
 @dataclass
 class Requests:
-    """Makes experiments of requests to the engines of a subject; ``drafts`` are what was seen of drafts.
-
-    ``name`` is that of its stream of random numbers.
-    """
+    """Makes experiments of requests to the engines of a subject; ``name`` is that of its random numbers."""
 
     subject: EngineSubject
     context: Context
     name: str
     rng: np.random.Generator = field(init=False)
     rounding: Rounding = field(init=False)
-    drafts: Drafts = field(default_factory=Drafts, init=False)
     turns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         seed_all(self.context.seed)
         self.rng = self.context.stream(f"engine/{self.name}")
         self.rounding = rounding_of(self.subject, self.context)
+
+    @property
+    def never(self) -> str:
+        """What drafts never did so far."""
+        return self.subject.unseen(assume_speculating=True)
 
     def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
         """Return how much is sampled of these engines."""
@@ -142,7 +143,7 @@ class Requests:
 
     def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> Traced:
         found = traced(asked, most_runs, end, turn)
-        self.drafts.seen |= found.speculation
+        asked.code.drafts.seen |= found.speculation
         kept = "; a generation changes the next ones" * found.keeps_state
         many = None
         if found.asked.fresh:
@@ -156,13 +157,13 @@ class Requests:
         code, one = case.code, every[0]
         if len(every) == 1 and code.has("start_many") and asked.method == "generate":
             fresh = self.rng.integers(2**31, size=count).tolist()
-            with self.drafts.of(code.engine):
+            with code.drafts.of(code.engine):
                 return list(code.completions(one.prompt, one.tokens, fresh if one.seeded else [None] * count))
         found = []
         for _ in range(count):
             seeds = itertools.count(int(self.rng.integers(2**30))) if neighbours else _fresh(self.rng)
             returned, seen = asked.once(lambda: next(seeds))  # noqa: B023
-            self.drafts.seen |= seen
+            code.drafts.seen |= seen
             found.append(asked.label(returned))
         return found
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.speculation import Speculation
 from spec_oracle.exact.completions import Ids
 from spec_oracle.toy import Instance, ToyModel
 
@@ -55,6 +56,7 @@ def traced_steps(case: Case) -> dict[Steps, float]:
     asked = Asked(case.code, call, lambda calls: _of_requests(calls)[0])
     found = traced(asked, effort.ENGINE_RUNS)
     found.require_decisions(case.code.law(case.prompt, 1))
+    case.code.drafts.seen |= _speculation(found.law)
     return dict(found.law)
 
 
@@ -66,7 +68,20 @@ def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
         session = case.code.session(case.prompt, _most_tokens(case.code), [None] * many)
         with raising():
             calls = _calls(session)
-        yield from _of_requests(calls)
+        found = _of_requests(calls)
+        case.code.drafts.seen |= _speculation(found)
+        yield from found
+
+
+def _speculation(found: Iterable[Steps]) -> Speculation:
+    """Return what steps show of drafts."""
+    each = [(len(step.drafts), step.accepted) for steps in found for step in steps]
+    return Speculation(
+        reported=True,
+        drafted=any(drafted for drafted, _ in each),
+        accepted=any(accepted > 0 for _, accepted in each),
+        rejected=any(accepted < drafted for drafted, accepted in each),
+    )
 
 
 def _most_tokens(code: EngineCode) -> int:

@@ -7,8 +7,7 @@ numbers are out of sight then.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -138,17 +137,3 @@ def seeds_from(first: int) -> Iterator[int]:
     """Yield seeds that differ, beginning with that number of `SEEDS`."""
     yield from (SEEDS[(first + number) % len(SEEDS)] for number in range(len(SEEDS)))
     yield from range(1000, 2**31)
-
-
-@dataclass
-class Drafts:
-    """What was seen of an engine's drafts in all of its generations."""
-
-    seen: Speculation = field(default_factory=Speculation)
-
-    @contextmanager
-    def of(self, engine: object) -> Iterator[None]:
-        """Watch an engine inside the block."""
-        with speculation_seen(engine) as seen:
-            yield
-        self.seen |= seen()

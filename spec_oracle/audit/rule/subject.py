@@ -109,6 +109,11 @@ class RuleSubject:
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
         return {f"{instance.num_paths} x {label(self.drafting)}": self.paths(instance), **trees}
 
+    def unseen(self, *, assume_speculating: bool) -> str:
+        """Return nothing: what it must meet, `joint` makes sure of."""
+        del assume_speculating
+        return ""
+
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)

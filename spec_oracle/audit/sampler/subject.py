@@ -75,6 +75,11 @@ class SamplerSubject:
         """The declared rule, by draft length."""
         return self.facts.rule_at
 
+    def unseen(self, *, assume_speculating: bool) -> str:
+        """Return nothing: what it must meet, `joint` makes sure of."""
+        del assume_speculating
+        return ""
+
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
