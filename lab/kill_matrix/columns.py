@@ -19,9 +19,10 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.draws import Sampler, sampled_drafts
+from spec_oracle.audit.draws import Calls, sampled_drafts
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
+from spec_oracle.audit.experiment import Sample
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
@@ -211,9 +212,10 @@ def _screening(code: SamplerCode, bench: Context) -> CheckResult:
     alpha = bench.rate * float(CHECKS["joint"].share)
 
     def screening() -> CheckResult:
-        toys, sampler = instances_for(bench, 1), Sampler(code, bench.seed, "kill-matrix/joint")
+        toys, calls = instances_for(bench, 1), Calls(code, bench.seed, "kill-matrix/joint")
         sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
-        process = screen([sampler.on(instance) for instance in toys.values()], alpha, sizes)
+        each = [calls.on(name, instance) for name, instance in toys.items()]
+        process = screen([Sample(one, one.cells) for one in each], alpha, sizes)
         return judge_process("completions of one call", process, alpha)
 
     return run_guarded(screening)

@@ -19,8 +19,9 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from spec_oracle.audit.results import (
     Shown,
     Status,
     WrongCompletion,
+    with_findings,
 )
 from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
@@ -180,13 +182,13 @@ class Effort:
     """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
 
     An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time.
-
     ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
-    look at every experiment; ``most`` come in one call. ``share`` of the budget is for samples.
-    ``confirming`` is the total variation that samples should detect which confirm what was traced as right,
-    ``confirming_share`` the share of the budget that they may take, ``pilot`` the first call that measures
-    the pace. ``screens_all``: whether experiments that do not decide are screened. ``at_once``: whether many
-    runs are one call; samples that confirm are of one call then, since calls may depend on each other.
+    look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
+    ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
+    variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
+    one call; samples that confirm are of one call then, since calls may depend on each other.
+    ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
+    goes on once a defect is found.
     """
 
     tv: float
@@ -199,6 +201,7 @@ class Effort:
     confirming: float = 0.1
     confirming_share: float = 0.1
     screens_all: bool = True
+    goes_on: bool = False
     at_once: bool = False
 
 
@@ -241,7 +244,8 @@ class Ledger:
     """What was traced so far, within ``budget`` seconds; a run takes ``a_run``, as far as is known.
 
     An experiment may always take some runs, however slow they are, but none goes on for `OVERRUN` times the
-    budget. ``due`` is where the budget ends, in seconds of `time.process_time`.
+    budget. ``samples`` are those that decided, where samples did. ``due`` is where the budget ends, by
+    `time.process_time`.
     """
 
     budget: float
@@ -251,6 +255,7 @@ class Ledger:
     seconds: float = field(default=0.0, init=False)
     runs: int = field(default=0, init=False)
     untraced: dict[str, str] = field(default_factory=dict, init=False)
+    samples: dict[str, Sample] = field(default_factory=dict, init=False)
     due: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -297,8 +302,22 @@ def require_certain(expected: Mapping[Any, float]) -> None:
         )
 
 
-Listing = Callable[[Ledger], Iterable[Experiment]]
+Listing: TypeAlias = Callable[[Ledger], Iterable[Experiment]]
 """Yields experiments; it may look at what was found of those before."""
+
+Broken: TypeAlias = tuple[Experiment, ContractError]
+"""An experiment whose outcome was none."""
+
+Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
+"""Judges what was traced, up to an experiment whose outcome was none."""
+
+
+class Ways(Enum):
+    """How outcomes may be found."""
+
+    BOTH = "both"
+    TRACED = "traced only"
+    SAMPLED = "sampled only"
 
 
 def find(
@@ -308,37 +327,42 @@ def find(
     *,
     instead: Sequence[Experiment] = (),
     ledger: Ledger | None = None,
+    judge: Judge | None = None,
     doubt: str = "",
+    ways: Ways = Ways.BOTH,
 ) -> LawResult:
     """Say whether what comes out of experiments has the distribution that must: traced if it can be.
 
-    Where they cannot be traced, they are sampled, or others ``instead``. ``ledger`` keeps what is traced for
-    the caller. ``doubt`` says why a deviation that may be rounding is left open.
+    Where they cannot be traced, they are sampled, or others ``instead``. ``ledger`` keeps what is found for
+    the caller. ``judge`` judges what was traced, if not all of it alike; ``doubt`` says why a deviation that
+    may be rounding is left open.
     """
     known = Ledger(context.budget) if ledger is None else ledger
+    of_samples = context if ways is Ways.SAMPLED else context.after_claims()
 
     def trace_all() -> LawResult:
-        result = _traced(experiments, known, context, effort, doubt)
+        result = _traced(experiments, known, context, effort, judge or partial(_judged, doubt=doubt))
         if result.status is not Status.PASSED or not known.untraced:
             return result
         left = [one for one in experiments(known) if one.group in known.untraced]
-        return _with_samples(result, sampled(left, context.after_claims(), effort), known.untraced)
+        return _with_samples(result, sampled(left, of_samples, effort, known), known.untraced)
 
     def sample_all() -> LawResult:
         listed_anew = [*instead] or [*experiments(Ledger(context.budget))]
-        return sampled(listed_anew, context.after_claims(), effort)
+        return sampled(listed_anew, of_samples, effort, known)
 
-    found = first_that_works([trace_all, sample_all])
-    assert isinstance(found, LawResult)
-    return found
+    both = {Ways.TRACED: [trace_all], Ways.SAMPLED: [sample_all]}.get(ways, [trace_all, sample_all])
+    found = first_that_works(both)
+    return found if isinstance(found, LawResult) else with_findings(found, Findings())
 
 
-def _traced(experiments: Listing, ledger: Ledger, context: Context, effort: Effort, doubt: str) -> LawResult:
+def _traced(
+    experiments: Listing, ledger: Ledger, context: Context, effort: Effort, judge: Judge
+) -> LawResult:
     """Trace experiments until one is wrong; have ordinary samples confirm what is said of them.
 
     Raises `NoEvidenceError` where the first one cannot be traced, and where samples contradict one.
     """
-    failure = None
     try:
         for experiment in experiments(ledger):
             if experiment.group in ledger.untraced:
@@ -349,16 +373,14 @@ def _traced(experiments: Listing, ledger: Ledger, context: Context, effort: Effo
                 if not ledger.found or not experiment.group:
                     raise
                 ledger.untraced[experiment.group] = str(error)
-            if ledger.is_settled:
+            except ContractError as error:
+                return judge(ledger, (experiment, error))
+            if ledger.is_settled and not effort.goes_on:
                 break
-    except ContractError as error:
-        failure = error
-        if not isinstance(error, ImpossibleOutputError) and not ledger.found:
-            raise
-    if failure is not None:
-        cause = None if isinstance(failure, ImpossibleOutputError) else Cause.BROKEN_CONTRACT
-        return LawResult("", Status.FAILED, str(failure), How.PROVEN, cause=cause, findings=_findings(ledger))
-    result = _judged(ledger, doubt)
+    except NoEvidenceError:
+        ledger.found.clear()
+        raise
+    result = judge(ledger, None)
     if result.status is Status.FAILED:
         line = _confirmed(_worst(ledger), ledger, context, effort)
     else:
@@ -381,8 +403,14 @@ def _findings(ledger: Ledger) -> Findings:
     )
 
 
-def _judged(ledger: Ledger, doubt: str) -> LawResult:
+def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
     """Say whether all that was traced is what must come out, up to rounding."""
+    if broken is not None:
+        experiment, error = broken
+        is_output = isinstance(error, ImpossibleOutputError)
+        cause = None if is_output else Cause.BROKEN_CONTRACT
+        says, how = f"{experiment.what}: {error}", How.PROVEN
+        return LawResult("", Status.FAILED, says, how, cause=cause, findings=_findings(ledger))
     findings, worst = _findings(ledger), _worst(ledger)
     own = [one for one in ledger.found if not one.experiment.is_reference]
     gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
@@ -429,7 +457,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     Code may behave otherwise when its random numbers are traced.
     """
     own = [one for one in ledger.found if not one.experiment.is_reference]
-    some = [one for one in own if one.experiment.decides] or own
+    some = [one for one in own if one.experiment.decides or effort.screens_all] or own
     longest = {one.experiment.what: one for one in some}
     samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
     laws = [sample.law for sample in samples.values()]
@@ -453,11 +481,12 @@ def _confirmed(worst: Found, ledger: Ledger, context: Context, effort: Effort) -
     reference that differs from the rows is confirmed, too: both share the part of the rate.
     """
     claims = [worst, *(one for one in ledger.wrong if one.experiment.is_reference)][:2]
-    lines = [_borne_out(one, ledger, context, effort, len(claims)) for one in claims]
+    lines = [confirmed(one, context, effort, len(claims), ledger.due) for one in claims]
     return lines[0]
 
 
-def _borne_out(found: Found, ledger: Ledger, context: Context, effort: Effort, claims: int) -> str:
+def confirmed(found: Found, context: Context, effort: Effort, claims: int = 1, due: float = math.inf) -> str:
+    """Confirm one of several ``claims`` so; it is traced again more than once before ``due`` only."""
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
     as_traced = replace(experiment, many=found.traced.many or experiment.many)
@@ -471,9 +500,9 @@ def _borne_out(found: Found, ledger: Ledger, context: Context, effort: Effort, c
         most=effort.most,
     )
     assert experiment.trace is not None
-    find_again = partial(experiment.trace, ledger.most_runs, math.inf)
+    find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
     is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731
-    repeats = 0 if is_confirmed else require_repeated(find_again, is_same, ledger.due)
+    repeats = 0 if is_confirmed else require_repeated(find_again, is_same, due)
     return told("what was traced", int(sample.counts.sum()), repeats)
 
 
@@ -492,14 +521,19 @@ def _with_samples(result: LawResult, by_samples: LawResult, untraced: Mapping[st
     )
 
 
-def sampled(experiments: Sequence[Experiment], context: Context, effort: Effort) -> LawResult:
+def sampled(
+    experiments: Sequence[Experiment], context: Context, effort: Effort, ledger: Ledger | None = None
+) -> LawResult:
     """Say whether ordinary samples of experiments follow what must come out, within the budget.
 
-    Where a reference differs from its rows, others are compared with samples of the reference.
+    The ``ledger`` keeps them. Where a reference differs from its rows, others are compared with samples of
+    the reference.
     """
     chosen = [one for one in experiments if one.decides or effort.screens_all]
     own = {one.what: Sample(one, one.cells) for one in chosen if not one.is_reference}
     references = {one.what: Sample(one, one.cells) for one in chosen if one.is_reference}
+    if ledger is not None:
+        ledger.samples = own
     rate = split(context.rate, 3) if references else context.rate
     seconds = effort.share * context.budget
     for_references = REFERENCE_SHARE * seconds if references else 0.0
@@ -525,6 +559,7 @@ def sampled(experiments: Sequence[Experiment], context: Context, effort: Effort)
     findings = Findings(
         total_variation=bound,
         smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
+        worst=decision.worst,
         is_reference_wrong=is_wrong,
     )
     measured = Measured(context.rate, draws, bound)

@@ -4,18 +4,19 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.confirm import borne_out, require_repeated, told
+from spec_oracle.audit.confirm import borne_out, require_repeated
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler
+from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.experiment import Effort, Found, Traced, confirmed
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
@@ -36,25 +37,20 @@ UNDECIDED = (
 )
 
 
-def confirmed_claim(
-    subject: SamplerSubject, law: EmissionLaw, context: Context, rate: float, again: partial[EmissionLaw]
-) -> str:
+def confirmed_claim(subject: SamplerSubject, law: EmissionLaw, context: Context) -> str:
     """Sample between the law that was traced and the target's; return a line on how the claim stands.
 
-    ``again`` traces once more. Raises `NoEvidenceError` where samples contradict what was traced.
+    Raises `NoEvidenceError` where samples contradict what was traced.
     """
-    sample = Sampler(subject.code, context.seed, "sampler/joint/claimed").on(law.instance)
-    is_confirmed = borne_out(
-        sample,
-        law.extended().reshape(-1),
-        rate=effort.CLAIM_PART * rate,
-        seconds=effort.CLAIM_SHARE * context.budget,
-        pilot=effort.SAMPLER_PILOT,
-        most=10 * effort.SAMPLER_BATCH,
-    )
-    is_same = lambda other: np.allclose(other.extended(), law.extended(), rtol=0, atol=_SAME)  # noqa: E731
-    repeats = 0 if is_confirmed else require_repeated(again, is_same)
-    return told("what was traced", sample.draws, repeats)
+
+    def trace(_: int = 0, end: float = math.inf) -> Traced:
+        found = traced_law(subject.code, law.instance, end=end)
+        return Traced(dict(enumerate(found.extended().reshape(-1).tolist())))
+
+    calls = Calls(subject.code, context.seed, "sampler/shapes/claimed")
+    claim = Traced(dict(enumerate(law.extended().reshape(-1).tolist())))
+    found = Found(calls.on("small", law.instance, trace=trace), claim)
+    return confirmed(found, context, Effort(effort.SAMPLER_TV, effort.SAMPLER_BATCH))
 
 
 def require_decisions(known: list[ConditionalLaw], laws: list[EmissionLaw]) -> None:

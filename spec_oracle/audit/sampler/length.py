@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler
+from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rounds import judge_rounds
@@ -37,15 +37,10 @@ def length(subject: CalledAsSampler, context: Context) -> CheckResult:
     instances = [panel(3, 3, subject.num_paths, context.seed)[name] for name in INSTANCES]
     rules = [verifiers.get(rule_at(instance.draft_length)) for instance in instances]
     laws = [emission_law(*pair).accepted_length_pmf for pair in zip(rules, instances, strict=True)]
-    sampler = Sampler(subject.code, context.seed, "sampler/length")
-    samples = [sampler.on(instance) for instance in instances]
+    calls = Calls(subject.code, context.seed, "sampler/length")
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(LENGTH_ROUNDS):
-            before = [sample.lengths.copy() for sample in samples]
-            for sample in samples:
-                sample.draw(LENGTH_REQUESTS)
-            new = [sample.lengths - old for sample, old in zip(samples, before, strict=True)]
-            yield [np.repeat(np.arange(len(counts)), counts) for counts in new]
+            yield [calls.emissions(instance.floats, LENGTH_REQUESTS).lengths - 1 for instance in instances]
 
     return judge_rounds("accepted lengths", laws, rounds(), alpha=context.rate)

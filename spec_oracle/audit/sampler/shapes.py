@@ -30,7 +30,7 @@ from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confi
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
-from spec_oracle.audit.sampler.tracer import law_after, traced_law
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
@@ -135,7 +135,7 @@ def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callabl
     def confirmed(instance: Instance) -> EmissionLaw:
         law = law_of(instance)
         if law.total_variation > subject.facts.explained(instance.draft_length + 1):
-            confirmed_claim(subject, law, context, context.rate, partial(traced_law, subject.code, instance))
+            confirmed_claim(subject, law, context)
         return law
 
     return confirmed

@@ -1,9 +1,10 @@
 """How fast a subject verifies requests, and what of a check its budget pays."""
 
+import time
 from typing import Final
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler
+from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.audit.subject import CalledAsSampler
@@ -21,15 +22,15 @@ def pace(subject: CalledAsSampler, context: Context) -> float:
     """
     known: dict[int, float] = vars(subject).setdefault("_pace", {})
     if context.seed not in known:
-        sampler = Sampler(subject.code, context.seed, "sampler/pace")
+        calls = Calls(subject.code, context.seed, "sampler/pace")
         instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
         took: list[float] = []
         try:
-            sampler.on(instance).draw(PACE_REQUESTS)
+            calls.completions(instance.floats, PACE_REQUESTS)
             while not took or (len(took) < PACE_CALLS and sum(took) < PACE_SECONDS):
-                samples = sampler.on(instance)
-                samples.draw(PACE_REQUESTS)
-                took.append(samples.seconds)
+                started = time.perf_counter()
+                calls.completions(instance.floats, PACE_REQUESTS)
+                took.append(time.perf_counter() - started)
             known[context.seed] = PACE_REQUESTS / max(min(took), 1e-9)
         except (ContractError, SubjectRaisedError):
             known[context.seed] = float("inf")

@@ -38,7 +38,7 @@ SMALL = panel(3, 2, 1, 0)["flat"]
 @pytest.fixture(autouse=True)
 def joint_in_brief(monkeypatch):
     """Take few samples that confirm what `joint` traced: test_joint.py is about them."""
-    take_a_tenth(monkeypatch, "CONFIRMING_PILOT", "CONFIRMING_SHARE")
+    take_a_tenth(monkeypatch, "CONFIRMING_SHARE")
 
 
 def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):

@@ -9,11 +9,11 @@ import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler, confirmed_by_samples, extended_cells, sampled_drafts
+from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
+from spec_oracle.audit.experiment import Traced, Ways, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampler.joint import sampled
+from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
@@ -73,7 +73,7 @@ def test_code_that_compiles_for_every_size_is_sampled_often_enough():
         return rule(tokens, draft_probs, target_probs, generator)
 
     subject = SamplerSubject("mine", SamplerCode(verify))
-    assert sampled(subject, Context(budget=10.0), 1e-7).status is Status.PASSED
+    assert OneCall(subject, Context(rate=1e-7, budget=10.0)).sampled().status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
@@ -116,10 +116,13 @@ def test_a_traced_law_that_samples_contradict_is_not_believed():
     instance = panel(3, 2, 1, 0)["flat"]
     code = SamplerCode(as_sampler(verifiers.get("token")))
     right = traced_law(code, instance)
-    assert "would detect a total variation of 0.0" in confirmed_by_samples(code, {"flat": right}, 1e-9, 0)
     wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
-    with pytest.raises(NoEvidenceError, match="'flat'"):
-        confirmed_by_samples(code, {"flat": wrong}, 1e-9, 0)
+    for law, said in ((right, "would detect a total variation of 0.0"), (wrong, "contradict")):
+        claim = Traced(dict(enumerate(law.extended().reshape(-1).tolist())))
+        flat = Calls(code, 0, "test").on("flat", instance, trace=lambda *_, claim=claim: claim, allowed=1.0)
+        context, effort = Context(rate=1e-9, budget=10.0), effort_of_samples()
+        found = find(lambda _, flat=flat: [flat], context, effort, ways=Ways.TRACED)
+        assert said in " ".join((*found.remarks.scope, found.detail))
 
 
 def test_extended_texts_follow_the_target():
@@ -145,7 +148,7 @@ def test_sampled_drafts_follow_the_draft():
 def test_samplers_are_reproducible():
     instance = panel(3, 2, 1, 0)["flat"]
     code = SamplerCode(as_sampler(verifiers.get("token")))
-    samples = [Sampler(code, 3, "a name").on(instance).draw(500) for _ in range(2)]
+    samples = [Calls(code, 3, "a name").completions(instance.floats, 500) for _ in range(2)]
     assert samples[0].tolist() == samples[1].tolist()
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
+from spec_oracle.audit.experiment import Ways
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.joint import traced
+from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
@@ -88,9 +89,14 @@ def test_code_that_cannot_be_followed_is_drawn():
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
-    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
+    found = findings_of(subject)
     assert found.rule == rule
     assert found.length.status is Status.PASSED
+
+
+def findings_of(subject):
+    context = Context(rate=1e-6, budget=5.0, inputs=Inputs(draft_length=2))
+    return OneCall(subject, context).found(Ways.TRACED).findings
 
 
 def test_code_of_no_built_in_rule_is_not_identified():
@@ -100,6 +106,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         return tokens, np.zeros(len(x), dtype=int)
 
     subject = SamplerSubject("mine", SamplerCode(from_the_target))
-    found = traced(subject, Context(budget=5.0, inputs=Inputs(draft_length=2)), 1e-6).findings
+    found = findings_of(subject)
     assert found.rule is None
     assert found.length is None
