@@ -6,7 +6,7 @@ from tests.efforts import module_of, set_effort, take_a_tenth
 
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
-    *("CONFIRMING_SHARE"),
+    "CONFIRMING_SHARE",
     *(
         "DISJOINT_CALLS",
         "ENGINE_CONFIRMING_SHARE",

@@ -131,6 +131,9 @@ OWN_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 FEW_SHAPES: Final = 3
 """Shapes of samplers and rules, but for specimens about shapes, which get as many as time allows."""
 
+FEW_LONG: Final = 32
+"""Long completions of engines."""
+
 BUDGET, ENGINE_BUDGET, SERVER_BUDGET = 2.0, 4.0, 20.0
 """Seconds of work for a check that samples, and for all checks of a server."""
 
@@ -145,7 +148,7 @@ Report: TypeAlias = Callable[[WorkClock], AuditReport]
 
 @dataclass(frozen=True)
 class Options(AuditOptions):
-    """Options of an audit, and how many shapes `shapes` tries at most."""
+    """Options of an audit, how many shapes `shapes` tries at most, and of how many long completions."""
 
     draft_length: int = 2
     budget: float = BUDGET
@@ -153,9 +156,10 @@ class Options(AuditOptions):
     most_shapes: int | None = FEW_SHAPES
 
     def context(self, alpha: float) -> Context:
-        """Return the context of an audit, with that limit."""
+        """Return the context of an audit, with these limits."""
         found = super().context(alpha)
-        return replace(found, shapes=replace(found.shapes, most=self.most_shapes))
+        inputs = replace(found.inputs, long=FEW_LONG)
+        return replace(found, shapes=replace(found.shapes, most=self.most_shapes), inputs=inputs)
 
 
 def listed() -> Mapping[str, Report]:

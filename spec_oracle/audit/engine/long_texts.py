@@ -71,9 +71,10 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     rng, every = context.stream("engine/long-texts"), subject.cases(context)
     read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
-    read.sample(_middle(), ENGINE_MIDDLE_SHARE * context.budget)
+    most = context.inputs.long
+    read.sample(_limited(_middle(), most), ENGINE_MIDDLE_SHARE * context.budget)
     if not (read.is_short or is_decided(read, read.rate)):
-        read.sample(_long(), ENGINE_LONG_SHARE * context.budget)
+        read.sample(_limited(_long(), most), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
@@ -89,7 +90,8 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    read.sample(Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT), ENGINE_LONG_SHARE * context.budget)
+    batches = _limited(Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT), context.inputs.long)
+    read.sample(batches, ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
@@ -113,6 +115,10 @@ def _middle() -> Phase:
 
 def _long() -> Phase:
     return Phase(ENGINE_LONG_TOKENS, ENGINE_LONG_COUNT)
+
+
+def _limited(phase: Phase, most: int | None) -> Phase:
+    return phase if most is None else phase._replace(most=min(phase.most, most))
 
 
 @dataclass
