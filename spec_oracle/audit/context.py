@@ -39,8 +39,8 @@ COUNTED: Final = ("float64", "float32")
 class Inputs:
     """What code is run on: toy instances of a size, or those that the user gives; prompts of engines.
 
-    ``tokens`` are those of the longest completions that are listed, None for as many as are cheap; ``prompts``
-    replace an engine's own; ``long`` limits the number of long completions, besides time.
+    ``tokens`` are those of the longest completions that are listed, None for as many as are cheap;
+    ``prompts`` replace an engine's own; ``long`` limits the number of long completions, besides time.
     """
 
     vocab_size: int = 3

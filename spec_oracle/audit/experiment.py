@@ -111,7 +111,8 @@ class Experiment:
 
     A total variation up to ``allowed`` is rounding, one up to ``doubtful`` may be. What cannot be traced is
     sampled together with all of its ``group``. ``decides``: whether the G test decides it, or other
-    experiments show the same. Of a ``reference`` the distribution is what others are held against.
+    experiments show the same. Of a ``reference`` the distribution is what others are held against. ``tokens``
+    are those of its longest completion.
     """
 
     what: str
@@ -127,6 +128,7 @@ class Experiment:
     is_reference: bool = False
     reference: "Experiment | None" = None
     shown: Callable[[Any], str] = str
+    tokens: int = 0
     wrong_completion: Callable[[Gap, float], WrongCompletion] | None = None
 
     @cached_property
@@ -431,7 +433,8 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
         detail += f" (total variation {off.total_variation:.3g} of {off.experiment.size})"
         status, cause = Status.INCONCLUSIVE, Cause.UNDECIDED
     scope = (f"{len(own)} distributions of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
-    measured = Measured(total_variation=gap)
+    tokens = max(one.experiment.tokens for one in own)
+    measured = Measured(0.0, 0, gap, tokens, findings.smallest_detectable_tv)
     return LawResult(
         "", status, detail, How.PROVEN, measured, Remarks(scope), shown, cause, findings=findings
     )
@@ -562,7 +565,8 @@ def sampled(
         worst=decision.worst,
         is_reference_wrong=is_wrong,
     )
-    measured = Measured(context.rate, draws, bound)
+    tokens = max(sample.experiment.tokens for sample in own.values())
+    measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
     return LawResult(
         "", status, detail, How.SAMPLED, measured, Remarks(scope), shown, cause, findings=findings
     )

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from spec_oracle.audit.results import NO_REMARKS, CheckResult, Number, Remarks, Status, TextCounterexample
+from spec_oracle.audit.results import (
+    NO_REMARKS,
+    CheckResult,
+    How,
+    Number,
+    Remarks,
+    Status,
+    TextCounterexample,
+)
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
@@ -84,6 +92,43 @@ class AuditedCode:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How far completions were judged and found right: ``tokens`` of the longest, and what would show there.
+
+    ``exact`` is (tokens, total variation) where every outcome was run; ``sampled`` is (tokens, total
+    variation a token). None where there is no such.
+    """
+
+    exact: tuple[int, float] | None = None
+    sampled: tuple[int, float] | None = None
+
+    @property
+    def words(self) -> str:
+        """In a few words, "" where completions were not judged."""
+        exact = f"exact to {self.exact[0]} tokens" if self.exact else ""
+        sampled = f"sampled to {self.sampled[0]}{'' if exact else ' tokens'}" if self.sampled else ""
+        return ", ".join(filter(None, (exact, sampled)))
+
+    @property
+    def sentence(self) -> str:
+        """As a sentence, with the total variations."""
+        found = []
+        if self.exact:
+            tokens, tv = self.exact
+            found.append(
+                f"every outcome of completions of up to {tokens} tokens was run (a total variation of "
+                f"{tv:.1g} would show)"
+            )
+        if self.sampled:
+            tokens, tv = self.sampled
+            found.append(
+                f"tokens of sampled completions of up to {tokens} tokens were judged one by one (a total "
+                f"variation of {tv:.2g} a token would show)"
+            )
+        return "; ".join(found)
+
+
+@dataclass(frozen=True)
 class SubjectReport:
     """All that was found about one subject.
 
@@ -111,6 +156,21 @@ class SubjectReport:
     code: AuditedCode = AuditedCode()
     error: str = ""
     again: str = ""
+
+    @property
+    def reach(self) -> Reach:
+        """How far completions were judged."""
+        exact: tuple[int, float] | None = None
+        sampled: tuple[int, float] | None = None
+        for check in self.checks:
+            found, tv = check.measured.tokens, check.measured.detectable
+            if check.status is not Status.PASSED or not found or tv is None:
+                continue
+            if check.how is How.SAMPLED:
+                sampled = max(sampled or (0, 0.0), (found, tv))
+            else:
+                exact = max(exact or (0, 0.0), (found, tv))
+        return Reach(exact, sampled if sampled and sampled > (exact or (0, 0.0)) else None)
 
     @property
     def seconds(self) -> float:

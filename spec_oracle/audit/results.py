@@ -130,12 +130,15 @@ class Measured:
 
     ``alpha`` is the false-alarm rate of the check, 0 for one that proves; ``draws`` counts sampled requests;
     ``total_variation`` is the largest that was proven, or its lower confidence bound, None where a check
-    measures none.
+    measures none. ``tokens`` are those of the longest completion, 0 where the check judges none, and
+    ``detectable`` is the total variation that would show in these: of a token, where each is judged.
     """
 
     alpha: float = 0.0
     draws: int = 0
     total_variation: float | None = None
+    tokens: int = 0
+    detectable: float | None = None
 
 
 @dataclass(frozen=True)

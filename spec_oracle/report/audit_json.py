@@ -41,7 +41,7 @@ def _subject(report: SubjectReport) -> dict[str, Json]:
         "rule_identified": report.rule_identified,
         "verdict": report.verdict,
         "evidence": report.evidence,
-        "scope": report.remarks.scope,
+        "scope": (*filter(None, [report.reach.sentence]), *report.remarks.scope),
         "coverage": report.remarks.coverage,
         **{name: plain(getattr(report, name)) for name in numbers.split()},
         "instances": [_figures(figures) for figures in report.figures],

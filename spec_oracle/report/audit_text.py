@@ -55,6 +55,8 @@ def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     rule = f"; rule {rule_of(subject)}" if subject.rule else ""
     proviso = f", {subject.remarks.proviso}" if subject.remarks.proviso else ""
     lines = [f"{subject.subject}: {subject.verdict.value}{proviso}{rule}"]
+    if subject.reach.sentence:
+        lines.append(f"  {subject.reach.sentence}")
     if subject.error:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:
@@ -168,14 +170,23 @@ def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
 def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row a subject."""
     return [
-        (_title(subject), subject.verdict.value, subject.evidence.value, *_figures(subject))
+        (_title(subject), subject.verdict.value, evidence_text(subject), *_figures(subject))
         for subject in report.subjects
     ]
 
 
+def evidence_text(subject: SubjectReport) -> str:
+    """Return the kind of evidence; of engines how far it goes."""
+    return subject.reach.words or subject.evidence.value
+
+
 def _figures(subject: SubjectReport) -> tuple[str, ...]:
     tokens, optimum, headroom = subject.block_efficiency, subject.optimum, subject.headroom
-    variations = (short(subject.total_variation, 2), short(subject.smallest_detectable_tv, 2))
+    detects, reach = short(subject.smallest_detectable_tv, 2), subject.reach
+    if reach.words:
+        pair = (short(found[1], 2) for found in (reach.exact, reach.sampled) if found)
+        detects = ", ".join(pair) + " a token" * bool(reach.sampled)
+    variations = (short(subject.total_variation, 2), detects)
     return *variations, short(tokens), short(optimum), percent(headroom)
 
 

@@ -27,6 +27,7 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
 from spec_oracle.statistics.long_completions import (
+    BY_P,
     Scored,
     TokenEvidence,
     joined,
@@ -157,7 +158,10 @@ class _Read:
         each = f"{what}, {counted(self.evidence.tokens, 'token')} judged one by one"
         scope = (each, *found.remarks.scope)
         found = remarked(found, scope=scope, notes=tuple(self.notes))
-        return replace(found, measured=replace(found.measured, alpha=2 * self.rate))
+        seen = self.evidence.detects(self.rate).get(BY_P, math.inf)
+        detectable = seen if math.isfinite(seen) else None
+        measured = replace(found.measured, alpha=2 * self.rate, tokens=self.longest, detectable=detectable)
+        return replace(found, measured=measured)
 
     def sample(self, phase: Phase, seconds: float, wanted: int = 0) -> None:
         """Add completions for so long, or longer if too few tokens came, unless it is decided."""

@@ -137,6 +137,7 @@ class Requests:
             tokens * self.rounding.a_token,
             tokens * self.rounding.unsure,
             shown=lambda one: f"completion {shown(one)}",
+            tokens=max(request.tokens for request in every),
             wrong_completion=partial(_wrong, case, tokens),
             **more,
         )
