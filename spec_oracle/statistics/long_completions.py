@@ -21,6 +21,7 @@ True
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -52,6 +53,11 @@ PERIODS: Final = (4, 8, 16, 32, 64, 128, 256)
 
 FIRST: Final = 64
 """So many first places of a completion are judged each alone."""
+
+MOST_CELLS: Final = 64
+MOST_ROWS: Final = 2000
+LEAST_DOUBT: Final = 1e-3
+"""Rows that are judged apart: their cells, their number, and by how much the chance of a token may be off."""
 
 LEAST_Q: Final = 1e-12
 BY_P: Final = "by p"
@@ -260,12 +266,78 @@ class ByPlace:
         return max(0.0, bound - self.doubt / self.tokens)
 
 
+@dataclass
+class ByRow:
+    """Tokens after equal next-token distributions: counts [C] of each token, for each distribution.
+
+    Models of few contexts, and texts that repeat themselves, have the same distribution again and again.
+    What verification gets wrong is another thing in each of them, and cancels in one order for all. The
+    e-value is the product over the distributions: a token is bet on by those before it that had the same one.
+    ``log_e`` [J] are log e-values by size of the defect.
+    """
+
+    weight: float
+    counts: dict[bytes, Integers] = field(default_factory=dict)
+    doubt: float = 0.0
+    tokens: int = 0
+
+    order = "after equal next-token distributions"
+    name = order
+
+    def __post_init__(self) -> None:
+        self._log_e: dict[bytes, Floats] = {}
+        self._laws: dict[bytes, Floats] = {}
+        self._prices: dict[bytes, float] = {}
+        self.log_e = np.zeros(len(DEFECT_SIZES))
+
+    def observe(self, masses: Floats, came: Integers, doubt: Floats) -> None:
+        """Add tokens int [T] by their distributions [T, C]; those that may be off by much are left out."""
+        if masses.shape[1] > MOST_CELLS:
+            return
+        fresh: dict[bytes, Integers] = {}
+        prices: dict[bytes, float] = defaultdict(float)
+        for row, cell, off in zip(masses, came.tolist(), doubt.tolist(), strict=True):
+            if not np.isfinite(row).all() or off > LEAST_DOUBT * (least := row[row > 0].min()):
+                continue
+            key = row.tobytes()
+            if key not in self.counts:
+                if len(self.counts) >= MOST_ROWS:
+                    continue
+                self.counts[key], self._log_e[key] = np.zeros(len(row), np.int64), np.zeros_like(self.log_e)
+                self._laws[key] = row / row.sum()
+            fresh.setdefault(key, np.zeros(len(row), np.int64))[cell] += 1
+            # A bet on a token is 1 / least at most, so that its mean is 1 + off / least at most under a law
+            # that is off by so much: it is divided by that.
+            prices[key] += math.log1p(off / least)
+        for key, counts in fresh.items():
+            self.counts[key] = self.counts[key] + counts
+            found = log_e_values_by_size(self.counts[key], self._laws[key])
+            self._prices[key] = self._prices.get(key, 0.0) + prices[key]
+            found -= self._prices[key]
+            self.log_e, self._log_e[key] = self.log_e + found - self._log_e[key], found
+            self.tokens += int(counts.sum())
+
+    @property
+    def log_e_value(self) -> float:
+        """Average over the sizes, nats."""
+        return float(np.logaddexp.reduce(self.log_e)) - math.log(len(self.log_e))
+
+    def least_tv(self, alpha: float) -> float:
+        """Return a lower confidence bound of the TV a token after the distribution with the most evidence."""
+        if not self.counts:
+            return 0.0
+        worst = max(self.counts, key=lambda key: float(self._log_e[key].max()))
+        part = alpha / len(self.counts)
+        return max(0.0, total_variation_interval(self.counts[worst], self._laws[worst], alpha=part).lower)
+
+
 class TokenEvidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
-    One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth on those in
-    one range of places, or behind a token that probably was a correction; a tenth each on pairs some tokens
-    apart, and on places (`ByPlace`); and a fifth on what verification gets wrong (`Bet`). It may be looked at
+    One e-process over all orders: three tenths of the stake are on all tokens of an order; a fifth on those
+    in one range of places, or behind a token that probably was a correction; a tenth each on pairs some
+    tokens apart, on places (`ByPlace`) and on equal rows (`ByRow`); a fifth on what verification gets wrong
+    (`Bet`). It may be looked at
     any time. ``impossible`` counts tokens of probability 0: these are no part of it.
     """
 
@@ -279,7 +351,7 @@ class TokenEvidence:
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
             Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
-            for part, kinds in ((0.4, everywhere), (0.2, somewhere), (0.1, pairs))
+            for part, kinds in ((0.3, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
         ]
         groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in (False, True))]
@@ -291,7 +363,13 @@ class TokenEvidence:
         ]
         part = 0.2 / (len(KINDS) * max(len(self.drafts), 1))
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
-        self._all: list[Test | Bet | ByPlace] = [*self.tests, *self.bets, *self.by_place]
+        self.by_row = ByRow(0.1)
+        self._all: list[Test | Bet | ByPlace | ByRow] = [
+            *self.tests,
+            *self.bets,
+            *self.by_place,
+            self.by_row,
+        ]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -307,6 +385,8 @@ class TokenEvidence:
         positions = places if scored.positions is None else scored.positions
         ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
+        possible = own > 0
+        self.by_row.observe(scored.masses[possible], scored.came[possible], doubt[possible])
         for order, keys, q in self._orders(scored):
             known = (own > 0) & np.isfinite(keys).all(axis=1)
             u = _uniforms(scored.masses, keys, scored.came, parts)
@@ -353,13 +433,13 @@ class TokenEvidence:
         return math.exp(-self.largest_log_e)
 
     @property
-    def worst(self) -> Test | Bet | ByPlace:
+    def worst(self) -> Test | Bet | ByPlace | ByRow:
         """The test that says most."""
         return max(self._all, key=lambda test: math.log(test.weight) + test.log_e_value)
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token, by the test that shows most."""
-        tests: list[Test | ByPlace] = [*self.tests, *self.by_place]
+        tests: list[Test | ByPlace | ByRow] = [*self.tests, *self.by_place, self.by_row]
         return max(test.least_tv(alpha / len(tests)) for test in tests)
 
     @property

@@ -70,20 +70,34 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     if context.findings.is_reference_wrong:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     seed_all(context.seed)
-    rng, every = context.stream("engine/long-texts"), subject.cases(context)
-    read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
-    most = context.inputs.long
-    read.sample(_limited(_middle(), most), ENGINE_MIDDLE_SHARE * context.budget)
-    if not (read.is_short or is_decided(read, read.rate)):
-        read.sample(_limited(_long(), most), ENGINE_LONG_SHARE * context.budget)
-    result = read.result()
-    if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
+    every, most, rate = subject.cases(context), context.inputs.long, context.rate / 4
+    tolerance, found = rounding_of(subject, context).a_token, list[CheckResult]()
+    for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
+        read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
+        read.sample(_limited(phase, most), share * context.budget)
+        found.append(read.result())
+        if found[-1].status is Status.FAILED:
+            return _unless_rows_are_wrong(found[-1], read, subject, context)
+        if read.is_short:
+            break
+    draws = sum(result.measured.draws for result in found)
+    last, scope = found[-1], tuple(line for result in found for line in result.remarks.scope)
+    notes = tuple(note for result in found for note in result.remarks.notes)
+    last = remarked(last, scope=scope, notes=notes)
+    return replace(last, measured=replace(last.measured, alpha=context.rate, draws=draws))
+
+
+def _unless_rows_are_wrong(
+    result: CheckResult, read: "_Read", subject: EngineSubject, context: Context
+) -> CheckResult:
+    """Return a failure, or leave it open where completions without speculation contradict the rows, too."""
+    if plain := subject.cases(context, "generate_plain"):
         beside = replace(read, cases=plain, method="generate_plain")
         beside.sample(read.phase, context.budget, ENGINE_LONG_BESIDE * read.evidence.tokens)
         if beside.result().status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             detail = f"{result.detail}; {why}"
-            result = replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
+            return replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
     return result
 
 
