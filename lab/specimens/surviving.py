@@ -149,7 +149,7 @@ specimens_of(engine=engine, survives="completions have 320 tokens at most")(
         partial(ReadingEngine, reads=one_block(512)),
     ),
 )
-specimens_of(engine=replacing("together"), survives="batches have a few requests")(
+specimens_of(engine=replacing("together"), survives="batches have eight requests at most")(
     batches_of_64_requests=(
         "mutant: In a batch of 64 requests every draft is accepted",
         accepting_in_full_batches,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lab.kill_matrix.columns import COLUMNS, subject_of
@@ -10,6 +11,7 @@ from lab.kill_matrix.matrix import KillMatrix, MatrixRow
 from lab.kill_matrix.report import FORMATS, summary
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens, survivors
+from lab.specimens.surviving import counting, tilted_by_a_rounding
 from lab.specimens.survivors_page import BEGIN, END, filled
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.results import CheckResult, Status
@@ -100,6 +102,75 @@ def test_the_matrix_lists_survivors_apart_and_does_not_fail_for_them():
     page = FORMATS["markdown"](matrix)
     assert f"| `{LONG_PROMPT}` |" in page.partition("## Survivors")[2]
     assert LONG_PROMPT not in page.partition("## Faulty")[2].partition("## Survivors")[0]
+
+
+# What no option finds is wrong all the same.
+
+ROWS = np.full((40, 3, 2), 0.5)
+DRAFTS = np.zeros((40, 2), dtype=int), ROWS[:, :2], ROWS
+
+
+def called(name, requests, *, drafts=DRAFTS):
+    rows = (array[:requests] for array in drafts)
+    return survivors()[name].function(*rows, np.random.default_rng(0))
+
+
+def test_twenty_requests_read_the_random_numbers_of_ten():
+    for requests, are_pairs in ((20, True), (19, False)):
+        tokens, _ = called("shared-in-batches-of-twenty", requests)
+        pairs = tokens[: requests // 2 * 2].reshape(-1, 2, 3)
+        assert (pairs[:, 0] == pairs[:, 1]).all() == are_pairs
+
+
+def test_a_tilted_target_is_off_by_a_thousandth():
+    rows = np.full((1, 2, 131_072), 2.0**-17)
+    seen = rows.copy()
+    tilted_by_a_rounding(np.zeros((1, 1), dtype=int), rows[:, :1], seen)
+    assert abs(seen - rows).sum() / 2 / 2 == 2.0**-9
+    assert seen[0].sum(axis=-1) == pytest.approx(1)
+
+
+def test_a_counter_of_calls_runs_over():
+    """Drafts of a token that the target refuses half of the time; that it refuses none of 40 has a chance of 1e-12."""
+    verify, half = counting(1), np.array([[[1.0, 0.0]]] * 40)
+    arrays = np.zeros((40, 1), dtype=int), half, np.full((40, 2, 2), 0.5)
+    before, after = (verify(*arrays, np.random.default_rng(seed))[1].mean() for seed in (0, 1))
+    assert before < 1
+    assert after == 1
+
+
+def test_an_untraced_ratio_is_one_percent_too_high():
+    """Of a million drafts with p/q of 1/2 a share of 0.505 passes; six standard deviations are 0.003."""
+    count = 1_000_000
+    draft, target = np.tile([1.0, 0.0], (count, 1, 1)), np.full((count, 2, 2), 0.5)
+    arrays = np.zeros((count, 1), dtype=int), draft, target
+    _, accepted = called("untraced-ratio-one-percent-too-high", count, drafts=arrays)
+    assert accepted.mean() == pytest.approx(0.505, abs=0.003)
+
+
+def test_full_batches_accept_everything():
+    (engine,) = survivors()["batches-of-64-requests"].engine().values()
+    for requests, is_wrong in ((63, False), (64, True)):
+        accepted = []
+        tested = engine.verified
+
+        def noted(*arguments, tested=tested, accepted=accepted):
+            before = engine.drafted, engine.accepted
+            emitted = tested(*arguments)
+            accepted.append(engine.drafted - before[0] == engine.accepted - before[1])
+            return emitted
+
+        engine.verified = noted
+        engine.generate_batch([(0,)] * requests, 6, range(requests))
+        engine.verified = tested
+        assert all(accepted) == is_wrong
+
+
+def test_a_block_of_512_tokens_ends():
+    (engine,) = survivors()["one-block-of-512-tokens"].engine().values()
+    text = [0, 0] * 256
+    assert engine.verifying(text) == engine.target(text)
+    assert engine.verifying([*text, 1, 2]) != engine.target([*text, 1, 2])
 
 
 def test_options_that_find_survivors_are_those_of_the_command_line():
