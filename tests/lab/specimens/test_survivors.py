@@ -131,7 +131,7 @@ def test_a_tilted_target_is_off_by_a_thousandth():
 
 
 def test_a_counter_of_calls_runs_over():
-    """Drafts of a token that the target refuses half of the time; that it refuses none of 40 has a chance of 1e-12."""
+    """The target refuses half of the drafts; that it refuses none of 40 has a chance of 1e-12."""
     verify, half = counting(1), np.array([[[1.0, 0.0]]] * 40)
     arrays = np.zeros((40, 1), dtype=int), half, np.full((40, 2, 2), 0.5)
     before, after = (verify(*arrays, np.random.default_rng(seed))[1].mean() for seed in (0, 1))
