@@ -46,6 +46,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 specimens: install  ## run every check on every known defect, write docs/specimens.md and docs/catalogue.md
 	$(BIN)/python -m lab.specimens --catalogue --output docs/catalogue.md
+	$(BIN)/python -m lab.specimens --survivors --output docs/how-it-works/what-it-does-not-see.md
 	$(BIN)/python -m lab.specimens --format markdown --output docs/specimens.md
 
 golden: install  ## audit a fixed list of subjects, print what differs from their recorded reports: minutes
@@ -55,6 +56,7 @@ claims: install  ## decide published claims by exact enumeration, write docs/cla
 	$(BIN)/python -m lab.claims --output docs/claims.md
 
 studies: engines lm  ## write the pages of the studies again: hours
+	$(BIN)/python -m lab.studies.how_it_works --output docs/how-it-works
 	$(BIN)/python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
 	$(BIN)/python -m lab.studies.local_rules --output docs/local-rules.md
 	$(BIN)/python -m lab.studies.weak_drafts --output docs/weak-drafts.md

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lab.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
-from lab.specimens.registry import specimens
+from lab.specimens.registry import specimens, survivors
 from lab.specimens.specimen import REGISTERED, Specimen
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.statistics import DEFAULT_ALPHA, split
@@ -60,7 +60,9 @@ class MatrixRow:
 
     @property
     def as_expected(self) -> bool:
-        """Whether a control passes every check, or a check at least detects the defect."""
+        """Whether a control passes every check, or a check detects the defect, or it is on record."""
+        if self.specimen.survives:
+            return True
         return not self.detected_by if self.specimen.is_control else bool(self.detected_by)
 
     @property
@@ -88,8 +90,13 @@ class KillMatrix:
 
     @property
     def faulty(self) -> tuple[MatrixRow, ...]:
-        """The rows of defects."""
-        return tuple(row for row in self.rows if not row.specimen.is_control)
+        """The rows of defects that must be found."""
+        return tuple(row for row in self.rows if row.specimen.detected_by)
+
+    @property
+    def surviving(self) -> tuple[MatrixRow, ...]:
+        """The rows of defects that are on record as survivors of an audit at its defaults."""
+        return tuple(row for row in self.rows if row.specimen.survives)
 
     @property
     def controls(self) -> tuple[MatrixRow, ...]:
@@ -98,7 +105,7 @@ class KillMatrix:
 
     @property
     def survivors(self) -> tuple[MatrixRow, ...]:
-        """Defects that no check found."""
+        """Defects that no check found, although they must be found."""
         return tuple(row for row in self.faulty if not row.detected_by)
 
     @property
@@ -119,7 +126,7 @@ class KillMatrix:
 
     @property
     def exit_code(self) -> int:
-        """0 if every defect was found and every control passes, else 1."""
+        """0 if every defect that must be found was, and every control passes, else 1."""
         return 1 if self.survivors or self.killed_controls else 0
 
 
@@ -160,7 +167,7 @@ def _checked(
 
     Other processes import it by its name: of code that is sent, the files are not known that say whose it is.
     """
-    specimen = {**specimens(), **specimens(num_paths=2)}[one] if isinstance(one, str) else one
+    specimen = {**specimens(), **specimens(num_paths=2), **survivors()}[one] if isinstance(one, str) else one
     columns = columns_of(specimen, alpha, seed)
     absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
     results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}

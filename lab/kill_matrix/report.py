@@ -8,6 +8,7 @@ from typing import Any
 from lab.kill_matrix.columns import COLUMNS
 from lab.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from lab.specimens.catalogue import MUTANT
+from lab.specimens.survivors_page import survivors_table
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.page import environment, page
@@ -25,6 +26,11 @@ _LEGEND = (
     "of defects and lead to the public thread."
 )
 
+_SURVIVORS = (
+    "Defects that an audit at its defaults does not find: each stands for a limit, see [what an audit does "
+    "not see](how-it-works/what-it-does-not-see.md). The checks here have larger budgets, and may find one."
+)
+
 
 def summary(matrix: KillMatrix) -> str:
     """Return the lines that a reader wants first."""
@@ -34,7 +40,8 @@ def summary(matrix: KillMatrix) -> str:
     missed = [f"{row.specimen.name} ({', '.join(row.missed)})" for row in rows if row.missed]
     return f"""\
 {len(faulty)} faulty specimens of {len({*ids} - {MUTANT})} defects of the catalogue and {ids.count(MUTANT)} \
-mutants without a number; survivors: {_names(matrix.survivors)}
+mutants without a number; not detected: {_names(matrix.survivors)}
+on record as survivors of an audit at its defaults: {_names(matrix.surviving)}
 {len(matrix.controls)} lossless controls; failed by a check: {_names(matrix.killed_controls)}
 the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}
 sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}
@@ -56,7 +63,8 @@ def to_text(matrix: KillMatrix) -> str:
 
 
 def _cells(row: MatrixRow) -> tuple[str, ...]:
-    first = row.detected_by[0] if row.detected_by else "passes" if row.specimen.is_control else "NOT DETECTED"
+    missed = "NOT DETECTED" if row.specimen.detected_by else "survives" if row.specimen.survives else "passes"
+    first = row.detected_by[0] if row.detected_by else missed
     return (
         row.specimen.name,
         row.specimen.catalogue_id,
@@ -73,6 +81,7 @@ def to_json(matrix: KillMatrix) -> str:
         **header(matrix.seed),
         "alpha": matrix.alpha,
         "exit_code": matrix.exit_code,
+        "survivors_on_record": [row.specimen.name for row in matrix.surviving],
         "survivors": [row.specimen.name for row in matrix.survivors],
         "killed_controls": [row.specimen.name for row in matrix.killed_controls],
         "missed_by_sampling": [row.specimen.name for row in matrix.missed_by_sampling],
@@ -124,6 +133,10 @@ def to_markdown(matrix: KillMatrix) -> str:
         "## Lossless controls",
         markdown_table(_HEAD, [_linked(row) for row in matrix.controls]),
     ]
+    if matrix.surviving:
+        known = survivors_table(row.specimen for row in matrix.surviving).rstrip("\n")
+        checked = markdown_table(_HEAD, [_linked(row) for row in matrix.surviving])
+        parts += ["## Survivors", _SURVIVORS, known, checked]
     by_shapes = [row for row in matrix.faulty if "shapes" in row.specimen.detected_by]
     if found := [(row.specimen.name, row.results["shapes"].detail) for row in by_shapes]:
         parts += ["## Where `shapes` finds it", markdown_table(("specimen", "found"), found)]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from lab.specimens.catalogue import FAMILIES, MUTANT, Entry, catalogue
-from lab.specimens.registry import specimens
+from lab.specimens.registry import specimens, survivors
 from lab.specimens.specimen import Specimen
 from spec_oracle.report.table import markdown_table
 
@@ -33,8 +33,9 @@ Made by `{command}` from `lab/specimens/catalogue.tsv`; not edited by hand.
   the system's own drafter, on a temperature other than 1, on several drafts, requests or at least three
   tokens, or on many draws.
 * **planted as**: the faulty verifiers, functions and systems of `lab.specimens` that have the
-  defect, each isolated. No name: not planted yet, as a rule because toys have no such part (grammars,
-  ranks, compilers). What servers report (R) is planted in the stand-in server of the tests.
+  defect, each isolated. Those that survive are not found by an audit at its defaults:
+  [why](how-it-works/what-it-does-not-see.md). No name: not planted yet, as a rule because toys have no such
+  part (grammars, ranks, compilers). What servers report (R) is planted in the stand-in server of the tests.
 * **threads**: the public report, and the repair beside it. *review*: found before a release. *near*: the
   entry is our own neighbour of real defects, which completes its family, and the thread the nearest report.
   Without a thread it is ours.
@@ -56,8 +57,8 @@ _LIMITS = """\
 def to_markdown(command: str) -> str:
     """Return the page; ``command`` is what makes it."""
     planted: defaultdict[str, list[Specimen]] = defaultdict(list)
-    for paths in (1, 2):
-        for specimen in sorted(specimens(num_paths=paths).values(), key=lambda one: one.name):
+    for listed in (specimens(), specimens(num_paths=2), survivors()):
+        for specimen in sorted(listed.values(), key=lambda one: one.name):
             planted[specimen.catalogue_id].append(specimen)
     parts = [_INTRODUCTION.format(command=command, figures=_figures(planted))]
     for letter, title in FAMILIES.items():
@@ -65,7 +66,7 @@ def to_markdown(command: str) -> str:
         head = _CONTROLS_HEAD if entries[0].is_control else _HEAD
         table = markdown_table(head, [_row(entry, planted[entry.number]) for entry in entries])
         parts.append(f"## {letter}: {title}\n\n{table}\n")
-    mutants = ", ".join(f"`{specimen.name}`" for specimen in planted[MUTANT])
+    mutants = _names(planted[MUTANT])
     parts.append(f"## Mutants without a number\n\nDefects that no thread is about, planted as {mutants}.\n")
     return "\n".join([*parts, _LIMITS])
 
@@ -82,11 +83,15 @@ def _figures(planted: defaultdict[str, list[Specimen]]) -> str:
 
 def _row(entry: Entry, planted: Sequence[Specimen]) -> tuple[str, ...]:
     anchor = f'<a id="{entry.number}"></a>{entry.number}'
-    names = ", ".join(f"`{specimen.name}`" for specimen in planted)
+    names = _names(planted)
     if entry.is_control:
         return anchor, entry.mechanism, names, _threads(entry)
     checks = ", ".join(f"`{check}`" for check in entry.checks)
     return anchor, entry.mechanism, checks, entry.first_token, names, _threads(entry)
+
+
+def _names(planted: Sequence[Specimen]) -> str:
+    return ", ".join(f"`{one.name}`{' (survives)' * bool(one.survives)}" for one in planted)
 
 
 def _threads(entry: Entry) -> str:

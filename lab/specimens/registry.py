@@ -1,4 +1,4 @@
-"""Every specimen and control by name."""
+"""Every specimen and control by name, and the specimens that survive."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -28,6 +28,7 @@ _FAMILIES = {
             "mixed",
             "corners",
             "trees",
+            "surviving",
         ),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
@@ -40,8 +41,22 @@ _NEEDS = {"foreign.torch_batches": "torch", "cached_defects": "transformers"}
 
 @cache
 def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
-    """Return the specimens that need ``num_paths`` paths, 1 or 2, by name, of those that can run here."""
+    """Return the specimens that need ``num_paths`` paths, 1 or 2, by name, of those that can run here.
+
+    Those that an audit at its defaults does not find are not among them: see `survivors`.
+    """
+    return MappingProxyType({n: s for n, s in _registered(num_paths).items() if not s.survives})
+
+
+@cache
+def survivors() -> Mapping[str, Specimen]:
+    """Return the specimens that an audit at its defaults does not find, by name."""
+    found = {**_registered(1), **_registered(2)}
+    return MappingProxyType({name: s for name, s in found.items() if s.survives})
+
+
+def _registered(num_paths: int) -> Mapping[str, Specimen]:
     for family in _FAMILIES[num_paths]:
         if family not in _NEEDS or find_spec(_NEEDS[family]) is not None:
             import_module(f"lab.specimens.{family}")
-    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.num_paths == num_paths})
+    return {name: s for name, s in REGISTERED.items() if s.num_paths == num_paths}

@@ -55,6 +55,8 @@ class Specimen:
     num_paths: int = 1
     dtypes: tuple[str, ...] = COUNTED
     beside: tuple[str, ...] = ()
+    survives: str = ""
+    found_with: str = ""
 
     def __post_init__(self) -> None:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
@@ -72,6 +74,16 @@ class Specimen:
                 self.detected_by,
                 f"a control has none, a defect some; it is {self.catalogue_id}",
             )
+        if self.survives and self.detected_by:
+            self._refuse("survives", self.survives, f"it is detected by {', '.join(self.detected_by)}")
+        entry = catalogue().get(self.catalogue_id)
+        if self.survives and entry is not None and entry.origin != "ours":
+            why = (
+                f"{self.catalogue_id} is of a public report and must be found; a variant of ours is a mutant"
+            )
+            self._refuse("survives", self.survives, why)
+        if self.found_with and not self.survives:
+            self._refuse("found_with", self.found_with, "only a defect that survives needs options")
         if self.array not in {"numpy", "torch"}:
             self._refuse("array", self.array, "expected 'numpy' or 'torch'")
         if self.declared is not None and self.declared not in verifiers.names():
@@ -85,7 +97,7 @@ class Specimen:
     @property
     def is_control(self) -> bool:
         """Whether it is lossless, and no check may fail it, besides those ``beside``."""
-        return not self.detected_by
+        return not (self.detected_by or self.survives)
 
     @property
     def kind(self) -> str:

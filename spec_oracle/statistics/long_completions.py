@@ -56,8 +56,9 @@ FIRST: Final = 64
 
 MOST_CELLS: Final = 64
 MOST_ROWS: Final = 2000
-LEAST_DOUBT: Final = 1e-3
-"""Rows that are judged apart: their cells, their number, and by how much the chance of a token may be off."""
+LEAST_CHANCE, LEAST_DOUBT: Final = 1e-3, 1e-3
+"""Of rows that are judged apart: their cells and their number, the chance from which on a token has a cell of
+its own, and the part of it by which rows may be off."""
 
 LEAST_Q: Final = 1e-12
 BY_P: Final = "by p"
@@ -297,18 +298,19 @@ class ByRow:
         fresh: dict[bytes, Integers] = {}
         prices: dict[bytes, float] = defaultdict(float)
         for row, cell, off in zip(masses, came.tolist(), doubt.tolist(), strict=True):
-            if not np.isfinite(row).all() or off > LEAST_DOUBT * (least := row[row > 0].min()):
+            if not np.isfinite(row).all() or off > LEAST_DOUBT * LEAST_CHANCE:
                 continue
             key = row.tobytes()
             if key not in self.counts:
                 if len(self.counts) >= MOST_ROWS:
                     continue
-                self.counts[key], self._log_e[key] = np.zeros(len(row), np.int64), np.zeros_like(self.log_e)
-                self._laws[key] = row / row.sum()
-            fresh.setdefault(key, np.zeros(len(row), np.int64))[cell] += 1
-            # A bet on a token is 1 / least at most, so that its mean is 1 + off / least at most under a law
-            # that is off by so much: it is divided by that.
-            prices[key] += math.log1p(off / least)
+                law = self._laws[key] = _likely(row)
+                self.counts[key], self._log_e[key] = np.zeros(len(law), np.int64), np.zeros_like(self.log_e)
+            size = len(self.counts[key])
+            fresh.setdefault(key, np.zeros(size, np.int64))[min(cell, size - 1)] += 1
+            # A bet is 1 / LEAST_CHANCE at most, so that its mean is 1 + off / LEAST_CHANCE at most under a
+            # law that is off by so much: it is divided by that.
+            prices[key] += math.log1p(off / LEAST_CHANCE)
         for key, counts in fresh.items():
             self.counts[key] = self.counts[key] + counts
             found = log_e_values_by_size(self.counts[key], self._laws[key])
@@ -493,6 +495,15 @@ def _uniforms(masses: Floats, keys: Floats, came: Integers, parts: Floats) -> Fl
 
 def _bin(u: Floats, test: Test) -> Integers:
     return np.asarray(u * test.counts.shape[1], dtype=np.int64)
+
+
+def _likely(row: Floats) -> Floats:
+    """Return the law of the likely tokens of a row, the most probable first; the last cell is all others."""
+    count = max(int((row >= LEAST_CHANCE).sum()), 1)
+    law = np.append(row[:count], row[count:].sum())
+    if law[-1] < LEAST_CHANCE:  # too few to be a cell
+        law = np.append(law[:-2], law[-2:].sum())
+    return np.asarray(law / law.sum())
 
 
 def _range(number: int) -> str:
