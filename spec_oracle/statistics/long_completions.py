@@ -56,7 +56,8 @@ FIRST: Final = 64
 
 MOST_CELLS: Final = 64
 MOST_ROWS: Final = 2000
-LEAST_CHANCE, LEAST_DOUBT: Final = 1e-3, 1e-3
+LEAST_CHANCE: Final = 1e-3
+LEAST_DOUBT: Final = 1e-3
 """Of rows that are judged apart: their cells and their number, the chance from which on a token has a cell of
 its own, and the part of it by which rows may be off."""
 
