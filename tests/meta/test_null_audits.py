@@ -23,7 +23,6 @@ from spec_oracle.audit.sampler import (
     calls,
     disjoint,
     inputs_kept,
-    large,
     length,
     scale,
     streams,
@@ -161,7 +160,7 @@ def small_checks(monkeypatch):
         "LARGE_TV": 0.3,
     }
     set_effort(monkeypatch, **efforts)
-    monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
+    monkeypatch.setattr(scale, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     for module in (calls, disjoint):
         monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))
@@ -171,7 +170,7 @@ def small_checks(monkeypatch):
     )
     monkeypatch.setattr(disjoint, "UNTRACED", (CallSizes((4, 7), 11, 34, 5), CallSizes((8,), 11, 257, 1)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
-    monkeypatch.setattr(scale, "VOCABULARY", 129)
+    monkeypatch.setattr(scale, "VOCABULARY", 2_001)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
