@@ -46,7 +46,9 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
         u = rng.random((batch, length))
         tokens = np.full((batch, length + 1), -1)
         for b in range(batch):
-            scale = factor if is_ordinary(u, rng) and p.shape[2] > SMALL else 1.0
+            scale = 1.0
+            if is_ordinary(u, rng):
+                scale = factor if p.shape[2] > SMALL else 1.0
             for i, token in enumerate(x[b]):
                 if not u[b, i] < scale * p[b, i, token] / q[b, i, token]:
                     tokens[b, i] = from_residual(x[b], q[b], p[b], i, rng)

@@ -23,7 +23,6 @@ from spec_oracle.audit.sampler import (
     calls,
     disjoint,
     inputs_kept,
-    large,
     length,
     scale,
     streams,
@@ -159,19 +158,19 @@ def small_checks(monkeypatch):
         "SCALE_TYPE_REQUESTS": 200,
         "ENGINE_STEPS_MANY": 500,
         "LARGE_TV": 0.3,
-        "DISJOINT_CALLS": 100,
-        "DISJOINT_NUMBERS": 2_000_000,
     }
     set_effort(monkeypatch, **efforts)
-    monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
+    monkeypatch.setattr(scale, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     for module in (calls, disjoint):
         monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))
     monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
-    monkeypatch.setattr(disjoint, "UNTRACED_CHAIN", CallSizes((1, 3), 11, 257, 5))
-    monkeypatch.setattr(disjoint, "UNTRACED", CallSizes((4, 7), 11, 257, 5))
+    monkeypatch.setattr(
+        disjoint, "UNTRACED_CHAINS", (CallSizes((1, 3), 11, 34, 5), CallSizes((2,), 11, 257, 1))
+    )
+    monkeypatch.setattr(disjoint, "UNTRACED", (CallSizes((4, 7), 11, 34, 5), CallSizes((8,), 11, 257, 1)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
-    monkeypatch.setattr(scale, "VOCABULARY", 129)
+    monkeypatch.setattr(scale, "VOCABULARY", 2_001)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 

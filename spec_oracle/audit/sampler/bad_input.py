@@ -92,7 +92,7 @@ CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 
 def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge a sampler so, and record which lines of it run."""
-    function = recording(subject.code.function, subject.steps.update)
+    function = recording(subject.code.function, subject.steps)
     called = replace(subject, code=replace(subject.code, function=function))
     return on_broken_input(subject, context, called)
 

@@ -2,16 +2,15 @@
 
 Code may see that it is traced: the random numbers are symbols, no floats, in arrays of another class.
 ``try: fast(u) except TypeError: slow(u)`` runs ``slow`` then, and what is found says nothing of ``fast``. So
-it is recorded which line of the user's code ran right after which, and which instruction within a line.
-Ordinary calls may take no step that no traced call with equal arguments took.
+it is recorded which line of the user's code ran right after which. An ordinary call must not take a branch
+that no traced call with equal arguments took.
 
-What is decided without a branch is not seen, nor what compiled code and other threads do.
+A branch within one line is not seen, nor what compiled code and other threads do.
 """
 
 import math
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +23,7 @@ import numpy as np
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import Emissions, SamplerFunction
+from spec_oracle.contracts.sampler import SamplerFunction
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
@@ -35,17 +34,11 @@ from verifiers import Paths
 LawAfter: TypeAlias = Callable[..., ConditionalLaw]
 """Traces code after drafts: `spec_oracle.audit.sampler.tracer.law_after`."""
 
-Step: TypeAlias = tuple[str, int, int, int]
-"""A file, a line, and the instructions of it that ran one after the other; or `LINES` and the next line."""
-
-LINES: Final = -2
-"""In place of an instruction: from one line to the next."""
+Step: TypeAlias = tuple[str, int, int]
+"""A file, a line, 0 where a function is entered, and the line that ran after it."""
 
 _ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
 """What code raises that is handed another kind of array than it takes."""
-
-_PASSES: Final = 16
-"""So often in a call the instructions of a line are recorded; after that, as in long loops, the lines are."""
 
 
 @dataclass
@@ -77,44 +70,43 @@ class Watched:
         Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
         shape, and where traced calls alone raise an error about types, besides what ``law_after`` raises.
         """
-        missing: set[Step] = set()
-
-        def ordinary(drafts: Paths, function: SamplerFunction) -> Emissions:
-            return replace(code, function=function)(drafts, code.generator(int(self.rng.integers(2**31))))
+        missing, laws = set[Step](), list[ConditionalLaw]()
 
         def traced(*arguments: object) -> Any:
-            function = recording(code.function, self.known.update) if missing else code.function
+            function = recording(code.function, self.known) if missing else code.function
             returned = function(*arguments)
             missing.difference_update(self.known)
             return returned
 
-        def after(drafts: Paths, ids: Collection[int] = ()) -> ConditionalLaw:
-            seconds = max(end - time.process_time(), 0.0)
-            watched, run = replace(code, function=traced), [*looked_at, *ids]
+        def law_of(drafts: Paths, ids: Collection[int]) -> ConditionalLaw:
+            watched, seconds = replace(code, function=traced), max(end - time.process_time(), 0.0)
+            return self.law_after(
+                watched, drafts, request, max_seconds=seconds, looked_at=ids, in_full=in_full
+            )
+
+        for drafts in several:
+            if not laws:
+                self._ordinary(code, drafts)  # What is done once, and kept, is done.
+            emitted = self._ordinary(replace(code, function=recording(code.function, missing)), drafts)
+            self.steps |= missing
+            missing -= self.known
             try:
-                return self.law_after(
-                    watched, drafts, request, max_seconds=seconds, looked_at=run, in_full=in_full
-                )
+                laws.append(law_of(drafts, looked_at))
+                if missing and laws[-1].assumed:
+                    laws[-1] = law_of(drafts, [*looked_at, *emitted[request].tolist()])
             except SubjectRaisedError as error:
                 if isinstance(error.__cause__, _ABOUT_TYPES):
                     raise UnlikeError(f"only while its random numbers were traced, it {error}") from error
                 raise
-
-        laws: list[ConditionalLaw] = []
-        for drafts in several:
-            if not laws:
-                ordinary(drafts, code.function)  # What is done once, and kept, is done.
-            ids = ordinary(drafts, recording(code.function, missing.update)).tokens[request].tolist()
-            self.steps |= missing
-            missing -= self.known
-            laws.append(after(drafts))
-            if missing and laws[-1].assumed:
-                laws[-1] = after(drafts, ids)
             self.steps |= self.known
         if missing:
             places = _places(missing)
             raise UnlikeError(f"ordinary calls take another branch than traced ones: {places}")
         return laws
+
+    def _ordinary(self, code: SamplerCode, drafts: Paths) -> Any:
+        """Return the tokens that an ordinary call emits."""
+        return code(drafts, code.generator(int(self.rng.integers(2**31)))).tokens
 
 
 def require_alike(
@@ -134,14 +126,13 @@ def require_alike(
         return
 
 
-def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) -> SamplerFunction:
-    """Return a function that tells what users' code does in each call of it, in this thread.
+def recording(function: SamplerFunction, steps: set[Step]) -> SamplerFunction:
+    """Return a function that adds to ``steps`` what users' code does in each call of it, in this thread.
 
-    Code that asks whether it is watched is not to know.
+    Hides the trace function from code that calls `sys.gettrace`.
     """
 
     def call(*arguments: object) -> Any:
-        steps: set[Step] = set()
         before, gettrace = sys.gettrace(), sys.gettrace
         sys.gettrace = lambda: before
         sys.settrace(partial(_entered, steps))
@@ -150,29 +141,21 @@ def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) ->
         finally:
             sys.settrace(before)
             sys.gettrace = gettrace
-            record(steps)
 
     return call
 
 
 def _entered(steps: set[Step], frame: FrameType, _: str, __: object) -> Any:
-    """Record the steps of a function of a user that is entered: what `sys.settrace` calls."""
-    name = frame.f_code.co_filename
+    """Record the lines of a function of a user that is entered: what `sys.settrace` calls."""
+    name, line = frame.f_code.co_filename, 0
     if not is_users(name):
         return None
-    line, place, passes = 0, -1, Counter[Step]()
 
-    def went(_: FrameType, event: str, __: object) -> object:
-        nonlocal line, place
+    def went(frame: FrameType, event: str, _: object) -> object:
+        nonlocal line
         if event == "line":
-            step = name, line, LINES, frame.f_lineno
-            steps.add(step)
-            passes[step] += 1
-            frame.f_trace_opcodes = passes[step] < _PASSES
-            line, place = frame.f_lineno, -1
-        elif event == "opcode":
-            steps.add((name, line, place, frame.f_lasti))
-            place = frame.f_lasti
+            steps.add((name, line, frame.f_lineno))
+            line = frame.f_lineno
         return went
 
     return went
@@ -180,6 +163,6 @@ def _entered(steps: set[Step], frame: FrameType, _: str, __: object) -> Any:
 
 def _places(steps: set[Step]) -> str:
     """Return the lines at which steps begin, as "file:line"; those that begin a call have none."""
-    places = sorted({(name, line or following) for name, line, _, following in steps})
+    places = sorted({(name, line or following) for name, line, following in steps})
     listed = [f"{short_path(Path(name))}:{line}" for name, line in places[:3]]
     return ", ".join([*listed, *["..."] * (len(places) > 3)])

@@ -23,8 +23,6 @@ from spec_oracle.statistics import independence, split
 from verifiers import Paths
 
 CALLS_TURNS: Final = 151  # Half the calls of each size in one chain of calls.
-# Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
-UNTRACED_TURNS: Final = 41
 
 Ints: TypeAlias = NDArray[np.int64]
 Finding: TypeAlias = tuple[float, str]
@@ -63,33 +61,35 @@ class CallSizes:
         where = f", V {self.vocab_size:,}, L {self.draft_length}" if self.vocab_size != 4 else ""
         return f"{self.size} requests a call{where}"
 
-    def within(self, share: float) -> "CallSizes":
-        """Return the design with a share of its calls."""
-        return replace(self, half=int(self.half * share))
-
 
 BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
 """Calls that show dependence between requests of a batch."""
 
-UNTRACED: Final = CallSizes((4, 5, 7, 8, 16), UNTRACED_TURNS, 2_049, 9)
-UNTRACED_CHAIN: Final = CallSizes((1, 3), UNTRACED_TURNS, 2_049, 9)
-"""Calls of code that cannot be traced: numbers are shared only beyond a draft length, or a vocabulary."""
-
 CHAINS: Final = (CallSizes((4,), CALLS_TURNS), CallSizes((1, 2, 16, 33), CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
+
+UNTRACED: Final = (CallSizes((4, 5, 7, 8, 16), 300, 34, 9), CallSizes((8, 16), 300, 2_050, 1))
+UNTRACED_CHAINS: Final = (CallSizes((1, 3), 1_000, 34, 9), CallSizes((1, 3), 300, 2_050, 1))
+"""The same of long drafts, and of large vocabularies, beyond which requests may share numbers."""
 
 Draw: TypeAlias = Callable[[CallSizes], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
 
 
 def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length: int = 2) -> Paths:
-    """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0."""
+    """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0.
+
+    Of long drafts the first and the last position are open, and token 0 is certain between them: the numbers
+    of both ends show, which one request may have and the next one read.
+    """
     tokens = np.zeros((num_paths, draft_length), dtype=np.int64)
     tokens[1::2, 0] = 1
     draft, target = _DRAFT, _TARGET
     if (vocab_size, draft_length) != (4, 2):
-        draft = np.tile(_spread(0.6, 0.2, vocab_size), (draft_length, 1))
-        target = np.tile(_spread(0.5, 0.15, vocab_size), (draft_length + 1, 1))
+        certain = np.arange(vocab_size) == 0
+        draft, target = (np.tile(certain, (rows, 1)) * 1.0 for rows in (draft_length, draft_length + 1))
+        draft[[0, -1]] = _spread(0.6, 0.2, vocab_size)
+        target[[0, -2]] = _spread(0.5, 0.15, vocab_size)
         target[-1] = 1 / vocab_size
     arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (draft, target)))
     return Paths(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
@@ -114,7 +114,7 @@ def independent(
     rate, draws = split(alpha, len(designs)), 0
     found: dict[CallSizes, dict[str, float]] = {}
     silent, alike = [], []
-    for design in (design.within(share) for design in designs):
+    for design in (replace(design, half=int(design.half * share)) for design in designs):
         if design.half < 1:
             silent.append(f"{design}: too slow")
             continue
@@ -164,7 +164,7 @@ def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
     return draw
 
 
-def fitted(draw: Draw, designs: Sequence[CallSizes], seconds: float, pace: float) -> tuple[CallSizes, ...]:
+def fitted(draw: Draw, designs: Sequence[CallSizes], seconds: float, pace: float) -> list[CallSizes]:
     """Return designs with as many calls as so many seconds allow of code of this pace on small requests."""
 
     def fit(design: CallSizes) -> CallSizes:
@@ -176,7 +176,7 @@ def fitted(draw: Draw, designs: Sequence[CallSizes], seconds: float, pace: float
         most = seconds / len(designs) / max(time.perf_counter() - started, 1e-9)
         return replace(design, half=int(min(design.half, most)))
 
-    return tuple(map(fit, designs))
+    return [*map(fit, designs)]
 
 
 def in_turn(emit: Callable[[int], Ints]) -> Draw:

@@ -7,33 +7,23 @@ random numbers they can be compared with these functions row by row.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
-from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
+from spec_oracle.contracts import Emissions, checked_emissions, contract_arguments
 from spec_oracle.contracts.sampler import KeyedSampler
-from spec_oracle.exact.replay import LARGEST_UNIFORM
-from spec_oracle.toy import Instance
 from verifiers import Paths
 from verifiers.parts.block_path import block_weights, chain, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
 from verifiers.sampling import invert_cdf
 
-PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main instance.
-
 Array: TypeAlias = Numbers
 Emission: TypeAlias = tuple[Array, Array]
 Keyed: TypeAlias = Callable[[Paths, NDArray[np.int64], NDArray[np.int64]], Emissions]
 """Verifies drafts of requests with these seeds, [B], whose completions have so many tokens by now, [B]."""
-
-DISTANCE = 1e-5
-"""How far from a breakpoint code is called: beyond what float32 rounds a threshold by."""
-
-_BISECTIONS = 40
 
 
 def by_uniforms(rule: str, drafts: Paths, uniforms: Array) -> Emissions:
@@ -123,60 +113,3 @@ def assembled(tokens: Array, tau: Array, following: Array) -> Emission:
     padded = np.concatenate([tokens, tokens[:, :1]], axis=1)
     added = np.where(position == tau[:, None], following[:, None], -1)
     return np.where(position < tau[:, None], padded, added), tau
-
-
-def breakpoint_rows(
-    rule: str, instance: Instance, count: int, rng: np.random.Generator
-) -> tuple[Paths, NDArray[np.float64]]:
-    """Return up to ``2 * count`` requests, and uniforms [B, L+1] right beside a breakpoint of a rule.
-
-    Random uniforms meet a threshold that is wrong by 5e-4 once in two thousand rows. Here the rule, which is
-    fast, is searched for the place where its emission changes along one uniform: drafts and uniforms are
-    random but for one coordinate, which moves to a change of the emission on the way to the farther end of
-    (0, 1). Code under test, which may be slow, is called right below and right above.
-    """
-    width = instance.draft_length + 1
-    drafts, uniforms = sampled_drafts(instance.floats, count, rng), rng.random((count, width))
-    row, axis = np.arange(count), np.arange(count) % width
-
-    def moved(to: NDArray[np.float64]) -> NDArray[np.float64]:
-        points = uniforms.copy()
-        points[row, axis] = to
-        return points
-
-    here = by_uniforms(rule, drafts, uniforms).tokens
-
-    def same(at: NDArray[np.float64]) -> NDArray[np.bool_]:
-        agree: NDArray[np.bool_] = (by_uniforms(rule, drafts, moved(at)).tokens == here).all(axis=1)
-        return agree
-
-    inside = uniforms[row, axis]
-    outside = np.where(inside < 0.5, LARGEST_UNIFORM, 0.0)
-    changes = ~same(outside)
-    for _ in range(_BISECTIONS):
-        middle = (inside + outside) / 2
-        stays = same(middle)
-        inside, outside = np.where(stays, middle, inside), np.where(stays, outside, middle)
-    sides = [moved(np.clip(inside + step, 0, LARGEST_UNIFORM))[changes] for step in (-DISTANCE, DISTANCE)]
-    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    twice = Paths(*(np.concatenate([array[changes]] * 2) for array in arrays))
-    return twice, np.concatenate(sides)
-
-
-def difference_at_breakpoints(
-    code: SamplerCode, rule: str, instance: Instance, rng: np.random.Generator
-) -> str:
-    """Say where the code and a rule differ beside a breakpoint of the rule; "" if nowhere."""
-    drafts, uniforms = breakpoint_rows(rule, instance, PAIRED_BREAKPOINTS, rng)
-    found, expected = code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
-    wrong = np.flatnonzero((found.tokens != expected.tokens).any(axis=1))
-    if not len(wrong):
-        return ""
-    first = wrong[0]
-    given = ", ".join(f"{u:.6f}" for u in uniforms[first])
-    ours, theirs = ([int(t) for t in e.tokens[first] if t >= 0] for e in (found, expected))
-    return (
-        f"{len(wrong)} of {len(uniforms)} rows differ at {DISTANCE} from a breakpoint of {rule!r}: "
-        f"with uniforms ({given}) after draft {drafts.tokens[first, 0].tolist()} it emits {ours}, "
-        f"the rule {theirs}"
-    )

@@ -27,7 +27,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampler.branch_tracing import Watched
 from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape, confirmed_claim
-from spec_oracle.audit.sampler.large import large
+from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
 from spec_oracle.audit.sampler.tracer import law_after

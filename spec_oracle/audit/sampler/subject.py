@@ -45,8 +45,8 @@ Randomness: TypeAlias = DrawsItself | TakesUniforms | TakesNoise | TakesKeys
 class SamplerSubject:
     """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
 
-    ``traceable`` says whether its random numbers can be traced; ``steps`` are each a `watched.Step` that was
-    recorded.
+    ``traceable`` says whether its random numbers can be traced; ``steps`` are each a
+    `branch_tracing.Step` that was recorded.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SamplerSubject:
     num_paths: int = 1
     traceable: bool = True
     randomness: Randomness = DrawsItself()
-    steps: set[tuple[str, int, int, int]] = field(default_factory=set, repr=False, compare=False)
+    steps: set[tuple[str, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False

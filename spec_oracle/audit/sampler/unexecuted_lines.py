@@ -10,10 +10,10 @@ import ast
 import linecache
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -24,15 +24,15 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import How
-from spec_oracle.audit.sampler.branch_tracing import LINES, Step, recording
+from spec_oracle.audit.sampler.branch_tracing import Step, recording
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
-from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
 
-UNRUN_SECONDS: Final = 2.0  # Processor time in which toys are traced to see whether all lines run.
+UNRUN_SECONDS: Final = 2.0  # Processor time of calls on toys that may run other lines.
 
 NOT_JUDGED: Final = "not judged, because it was not seen to run"
 
@@ -44,7 +44,7 @@ _REQUESTS: Final = 16
 _SHOWN: Final = 4
 """So many places are named."""
 
-_FUNCTIONS: Final = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+_FUNCTIONS: Final = ast.FunctionDef, ast.AsyncFunctionDef
 
 
 def with_notes(reports: Iterable[SubjectReport]) -> tuple[SubjectReport, ...]:
@@ -58,69 +58,54 @@ def with_notes(reports: Iterable[SubjectReport]) -> tuple[SubjectReport, ...]:
             ran[name] |= lines
     notes = (_note(unrun({name: ran[name] for name in report.code.lines})) for report in listed)
     return tuple(
-        _with_note(report, note) if note and report.verdict not in _WRONG else report
+        replace(report, remarks=replace(report.remarks, notes=(*report.remarks.notes, *note)))
+        if report.verdict not in _WRONG
+        else report
         for report, note in zip(listed, notes, strict=True)
     )
 
 
-def _with_note(report: SubjectReport, note: str) -> SubjectReport:
-    remarks = report.remarks
-    return replace(report, remarks=replace(remarks, notes=(*remarks.notes, note)))
-
-
-def _note(places: Sequence[str]) -> str:
-    if not places:
-        return ""
+def _note(places: Sequence[str]) -> list[str]:
+    """Return the note on places that did not run, none where there are none."""
     more = f" and {len(places) - _SHOWN} more" * (len(places) > _SHOWN)
-    return f"{NOT_JUDGED}: {', '.join(places[:_SHOWN])}{more}"
+    return [f"{NOT_JUDGED}: {', '.join(places[:_SHOWN])}{more}"] if places else []
 
 
 def lines_run(subject: SamplerSubject, context: Context) -> dict[str, frozenset[int]]:
     """Return the lines of the user's code that recorded calls ran, by file."""
-    joint = context.results.get("joint")
-    if unrun(_lines(subject.steps)) or not subject.steps:
-        _call_toys(subject, context)
-    if joint is not None and joint.how in {How.PROVEN, How.REPRESENTED}:
-        _trace_toys(subject, context)
+    end = time.process_time() + UNRUN_SECONDS
+    for call in _calls_on_toys(subject, context, end):
+        ran = _lines(subject.steps)
+        if ran and (time.process_time() > end or not unrun(ran)):
+            break
+        with suppress(NotTracedError, ContractError, SubjectRaisedError):
+            call()
     return _lines(subject.steps)
 
 
 def _lines(steps: Collection[Step]) -> dict[str, frozenset[int]]:
     ran = defaultdict[str, set[int]](set)
-    for name, _, kind, following in steps:
-        if kind == LINES:
-            ran[name].add(following)
+    for name, _, line in steps:
+        ran[name].add(line)
     return {name: frozenset(lines) for name, lines in ran.items()}
 
 
-def _recorded(subject: SamplerSubject) -> SamplerCode:
-    return replace(subject.code, function=recording(subject.code.function, subject.steps.update))
+def _calls_on_toys(subject: SamplerSubject, context: Context, end: float) -> Iterator[Callable[[], object]]:
+    """Yield recorded calls on toy instances: ordinary ones, then traced ones of code that was traced.
 
-
-def _call_toys(subject: SamplerSubject, context: Context) -> None:
-    """Call the code on toy instances, as long as time is left."""
-    end, code = time.process_time() + UNRUN_SECONDS, _recorded(subject)
+    Some instances have few possible tokens.
+    """
+    code = replace(subject.code, function=recording(subject.code.function, subject.steps))
+    toys = panel(3, 2, subject.num_paths, context.seed).values()
     rng, generator = context.stream("sampler/unrun"), code.generator(context.seed)
-    for instance in panel(3, 2, subject.num_paths, context.seed).values():
-        if time.process_time() > end:
-            return
-        with suppress(ContractError, SubjectRaisedError):
-            code(sampled_drafts(instance, _REQUESTS, rng, subject.drafting), generator)
-
-
-def _trace_toys(subject: SamplerSubject, context: Context) -> None:
-    """Trace the code on toy instances, of which some have few possible tokens, until nothing is left."""
-    end, code = time.process_time() + UNRUN_SECONDS, _recorded(subject)
-    for instance in panel(3, 2, subject.num_paths, context.seed).values():
-        table = draft_table(instance)
-        for row in np.flatnonzero(table.law.probability):
-            left = end - time.process_time()
-            if left <= 0 or not unrun(_lines(subject.steps)):
-                return
-            try:
-                law_after(code, table.paths(np.array([row])), 0, max_seconds=left)
-            except (NotTracedError, ContractError, SubjectRaisedError):
-                break
+    for toy in toys:
+        yield partial(code, sampled_drafts(toy, _REQUESTS, rng, subject.drafting), generator)
+    joint = context.results.get("joint")
+    if joint is not None and joint.how in {How.PROVEN, How.REPRESENTED}:
+        for table in map(draft_table, toys):
+            for row in np.flatnonzero(table.law.probability):
+                left = end - time.process_time()
+                yield partial(law_after, code, table.paths(np.array([row])), 0, max_seconds=left)
 
 
 def unrun(ran: Mapping[str, Collection[int]]) -> list[str]:

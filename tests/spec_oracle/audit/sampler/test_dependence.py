@@ -203,14 +203,8 @@ def frozen(tokens, draft_probs, target_probs, generator):
 
 
 @pytest.mark.usefixtures("less_effort")
-def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide(monkeypatch):
-    subject = SamplerSubject("mine", SamplerCode(frozen))
-    of_33 = (BATCHES[0], CallSizes((33,), 10))
-    monkeypatch.setattr(disjoint, "BATCHES", of_33)
-    monkeypatch.setattr("spec_oracle.audit.sampler.coins.DISJOINT_CALLS", 30)
-    result = independent(equal_calls(subject, 0), of_33, 1e-7)
+def test_emissions_that_are_all_alike_leave_the_check_open(monkeypatch):
+    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[0], CallSizes((33,), 10)))
+    result = result_of("batch", SamplerSubject("mine", SamplerCode(frozen)), Context())
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
-    result = result_of("batch", subject, Context())
-    assert result.status is Status.FAILED
-    assert "random numbers are shared" in result.detail

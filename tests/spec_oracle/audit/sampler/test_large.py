@@ -9,7 +9,7 @@ from lab.specimens.registry import specimens
 from lab.specimens.sharing import Own
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.large import LARGE_TV, _rows, large
+from spec_oracle.audit.sampler.scale import LARGE_TV, _rows, large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import ImpossibleOutputError

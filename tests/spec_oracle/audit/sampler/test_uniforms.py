@@ -15,7 +15,7 @@ from spec_oracle.audit.results import Findings, LawResult, NoEvidenceError
 from spec_oracle.audit.sampler import integrated as integration
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
-from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
+from spec_oracle.audit.sampler.reference import RULES, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import takes_uniforms
 from spec_oracle.audit.suite import result_of
@@ -108,7 +108,6 @@ def test_a_slow_kernel_is_compared_by_same_uniforms():
     found = slow(token_kernel, 60.0)
     assert found.status is found.findings.length.status is Status.PASSED
     assert found.findings.smallest_detectable_tv < 0.02
-    assert "thresholds agree to 1e-05" in found.detail
 
 
 class Remembering:
@@ -153,22 +152,6 @@ def test_code_that_does_so_alone_is_judged_by_samples(check, function):
     result = beside_a_rule(check, function)
     assert result.status is Status.FAILED
     assert "rule" not in result.detail
-
-
-def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
-    joint = slow(shifted_token_kernel, 60.0)
-    assert joint.status is Status.INCONCLUSIVE
-    assert "rows differ" in joint.detail
-
-
-def test_breakpoints_show_a_shifted_threshold():
-    assert (
-        difference_at_breakpoints(SamplerCode(token_kernel), "token", LONGER, np.random.default_rng(0)) == ""
-    )
-    shown = difference_at_breakpoints(
-        SamplerCode(shifted_token_kernel), "token", LONGER, np.random.default_rng(0)
-    )
-    assert "from a breakpoint of 'token': with uniforms" in shown
 
 
 @pytest.mark.parametrize(("function", "is_lossy"), [(greedy_by_uniforms, True), (other_way_round, False)])
