@@ -22,8 +22,7 @@ from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
-from spec_oracle.audit.shapes.design import design
-from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.design import Extent, design
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError, emission_law

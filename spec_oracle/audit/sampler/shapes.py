@@ -33,8 +33,7 @@ from spec_oracle.audit.sampler.throughput import pace, too_slow
 from spec_oracle.audit.sampler.tracer import law_after, traced_law
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered
-from spec_oracle.audit.shapes.design import design
-from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.design import Extent, design
 from spec_oracle.audit.shapes.judged import JudgedShape, Laws, judge, one_shape
 from spec_oracle.audit.shapes.sampled import TreeCells, batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
@@ -58,6 +57,7 @@ SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not coun
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
+SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
 SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
 
 Place: TypeAlias = tuple[Shape, DraftTree]
@@ -331,7 +331,7 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in plain]
     if not trees:
         sizes = {
-            "vocab_size": AXES["vocab_size"][:20],
+            "vocab_size": tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY),
             "dtype": _types(subject, context.shapes.dtypes)[:1],
             "num_paths": (subject.num_paths,),
         }

@@ -22,11 +22,9 @@ from spec_oracle.audit.results import (
     passed,
 )
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
-from spec_oracle.audit.shapes.design import Design
-from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
+from spec_oracle.audit.shapes.design import Design, Extent, budget_for, cost, scope_of
 from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
-from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -39,8 +37,6 @@ SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 # Seconds that a shape may take whose rows have a type that does not count.
 SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
-# Seconds for pairs of values from which on a few large shapes come before the others.
-SHAPES_MANY_SECONDS: Final = 5.0
 
 SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
 """Sizes V, L at which all drafts are tried, those of few drafts first."""
@@ -106,14 +102,12 @@ class Covered:
         Those that have every value of every axis may take a large part of the budget, since a value that was
         not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
         """
-        shapes, ends = design.shapes[: context.shapes.most], (design.of_values, design.early)
-        first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
-        started, seed = time.process_time(), context.seed + len(first)
-        end = started + seconds
-        self.try_shapes(subject, context, first, laws, started + effort.SHAPES_VALUES_SHARE * context.budget)
-        if seconds >= SHAPES_MANY_SECONDS:
-            self.try_shapes(subject, context, early, laws, end, seed)
-        self.try_shapes(subject, context, others, laws, end, seed + len(early), SHAPES_PAIR_SHARE)
+        shapes, count = design.shapes[: context.shapes.most], design.of_values
+        started, seed = time.process_time(), context.seed
+        until = started + effort.SHAPES_VALUES_SHARE * context.budget
+        self.try_shapes(subject, context, shapes[:count], laws, until)
+        others = shapes[count:]
+        self.try_shapes(subject, context, others, laws, started + seconds, seed + count, SHAPES_PAIR_SHARE)
 
     def try_shapes(  # noqa: PLR0917
         self,

@@ -12,7 +12,6 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.shapes.axes import KINDS
 from spec_oracle.audit.shapes.rounding import exact_row
 
 RowPair: TypeAlias = tuple[Floats, Floats]
@@ -50,7 +49,7 @@ def model_rows(  # noqa: PLR0917
     tail: bool,  # noqa: FBT001
 ) -> RowPair:
     """Return rows of a kind whose first ``count`` tokens are the drafted ones."""
-    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index(kind))
+    rng = stream(0, f"shapes/models/{kind}", vocab, count, variant)
     target, draft = _MAKERS[kind](vocab, count, rng)
     if tail and kind != "zero":
         draft[draft == 0] = _TAIL
@@ -89,21 +88,6 @@ def _good(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     draft = _even(count, rng)
     target = np.concatenate([_shared(0.8, draft), _shared(0.2, _even(vocab - count, rng))])
     return target, np.concatenate([draft, np.zeros(vocab - count)])
-
-
-def _peaked(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """One token has most of the target, the others have less and less."""
-    ranks = np.asarray((1.0 + rng.permutation(vocab - count)) ** -1.5, dtype=np.float64)
-    drafted = np.array([0.7, 0.1])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), ranks)])
-    return target, np.concatenate([np.array([0.4, 0.6])[:count], np.zeros(vocab - count)])
-
-
-def _reversed(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """What is drafted most is wanted least."""
-    drafted = np.array([0.05, 0.35])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), _even(vocab - count, rng))])
-    return target, np.concatenate([np.array([0.9, 0.1])[:count], np.zeros(vocab - count)])
 
 
 def _zeros(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
@@ -161,7 +145,7 @@ def spread_rows(vocab: int, dtype: str, variant: int) -> RowPair:
     The level of a token is random, and other in target and draft. Where the type has the digits, levels are
     exact, and one token, the last one, has what is missing from one.
     """
-    rng = stream(0, "shapes/models", vocab, variant, KINDS.index("spread"))
+    rng = stream(0, "shapes/models/spread", vocab, variant)
     wanted, drafted = (rng.permutation(vocab) < (vocab + 1) // 2 for _ in range(2))
     # Of many tokens, some are far below one in a million; of few, none is.
     levels = (
@@ -189,7 +173,7 @@ def special_rows(
 
     The target wants these with the probability ``drafted``, and the others about equally.
     """
-    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index("special"))
+    rng = stream(0, "shapes/models/special", vocab, count, variant)
     ends = [one for one in _ENDS if one in ids][-2:]
     ids = np.concatenate([rng.permutation(ends), rng.permutation(np.setdiff1d(ids, ends))]).astype(np.int64)
     count = min(count, len(ids))
@@ -209,8 +193,6 @@ _MAKERS: Final[dict[str, Maker]] = {
     "tiny": _tiny,
     "good-draft": _good,
     "zero": _zeros,
-    "peaked": _peaked,
-    "reversed": _reversed,
     "one-hot": _one_hot,
     "equal": _equal,
     "near": _near,

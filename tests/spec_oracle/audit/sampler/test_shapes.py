@@ -14,13 +14,13 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
 QUICK = {
-    "four-drafts-unrolled": "L 5",
+    "four-drafts-unrolled": "L 8",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "V 256",
+    "rare-tokens-raised": "tiny",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",
-    "two-or-three-requests": " of 3",
+    "two-or-three-requests": " of 2",
 }
 """Defects that few shapes show, and what the first of these has."""
 
