@@ -86,12 +86,12 @@ def _covered(  # noqa: PLR0917
     )
 
     def made(part: Part) -> Point:
-        """Return a possible point that has the part: others are random, new ones if any, else the usual ones."""
+        """Return a possible point with the part; its other values are random, new ones where there are."""
         point = dict(part)
         for axis in (axis for axis in axes if axis not in point):
             new = [value for value in axes[axis] if ((axis, value),) in left]
             values = new or axes[axis]
-            point[axis] = values[rng.integers(len(values))]
+            point[axis] = values[int(rng.integers(len(values)))]
         names = [axis for axis, _ in part]
         repaired = repair({axis: point[axis] for axis in axes}, names) or repair(usual | dict(part), names)
         assert repaired is not None

@@ -12,7 +12,15 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.covering import Axes, Part, Point, Value, covering, parts_of
-from spec_oracle.audit.shapes.axes import AXES, NAMES, OPTIONS, AxisValue, Shape, needs_others
+from spec_oracle.audit.shapes.axes import (
+    AXES,
+    NAMES,
+    NUMBERS_A_POSITION,
+    OPTIONS,
+    AxisValue,
+    Shape,
+    needs_others,
+)
 
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
@@ -22,9 +30,6 @@ _MOST_OF_A_BATCH: Final = 500_000
 
 _MOST_POSITIONS: Final = 300
 """Most positions of all requests, but for batches of the shortest drafts."""
-
-_NUMBERS_A_POSITION: Final = 500
-"""Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
 
 _A_SHAPE: Final = 60
 """What any shape costs, in positions."""
@@ -81,7 +86,7 @@ def design(**fewer: tuple[AxisValue, ...]) -> Design:
 def cost(shape: Shape) -> float:
     """Return about how much a shape costs, in positions of traced code."""
     runs = _RUNS.get(shape.kind, 1.0)
-    return _A_SHAPE + runs * (shape.positions + shape.numbers / _NUMBERS_A_POSITION)
+    return _A_SHAPE + runs * (shape.positions + shape.numbers / NUMBERS_A_POSITION)
 
 
 def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point | None:

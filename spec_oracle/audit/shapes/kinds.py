@@ -30,7 +30,7 @@ _FEW: Final = 12
 """Tokens of large sparse rows."""
 
 _ENDS: Final = (1, 2, 50_256, 128_001, 128_009, 151_643, 151_645)
-"""Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen: the last two of a vocabulary are drafted."""
+"""Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen."""
 
 _MANY: Final = 1_000
 """Tokens from which on the levels of target and draft are independent of each other."""
@@ -166,26 +166,26 @@ def spread_rows(vocab: int, dtype: str, variant: int) -> RowPair:
     return rows[0], rows[1]
 
 
-def special_rows(
-    vocab: int, ids: Integers, count: int, dtype: str, *, variant: int, tail: bool, drafted: float
+def special_rows(  # noqa: PLR0917
+    vocab: int,
+    ids: Integers,
+    kind: str,
+    count: int,
+    dtype: str,
+    variant: int,
+    tail: bool,  # noqa: FBT001
 ) -> RowPair:
-    """Return rows in which only the tokens ``ids`` are possible; ``count`` are drafted.
-
-    The target wants these with the probability ``drafted``, and the others about equally.
-    """
+    """Return rows of a kind in which only the tokens ``ids`` are possible, those that end a text drafted."""
     rng = stream(0, "shapes/models/special", vocab, count, variant)
-    ends = [one for one in _ENDS if one in ids][-2:]
-    ids = np.concatenate([rng.permutation(ends), rng.permutation(np.setdiff1d(ids, ends))]).astype(np.int64)
-    count = min(count, len(ids))
-    target, draft = np.zeros(vocab), np.full(vocab, _TAIL if tail else 0.0)
-    target[ids] = np.concatenate(
-        [_shared(drafted, _even(count, rng)), _shared(1 - drafted, _even(len(ids) - count, rng))]
-    )
-    draft[ids[:count]] = _even(count, rng)
-    rows = exact_row(target, dtype), exact_row(draft, dtype)
-    for row in rows:
+    ends = rng.permutation(np.intersect1d(_ENDS, ids))
+    ordered = np.concatenate([ends, rng.permutation(np.setdiff1d(ids, ends))])
+    rows = []
+    for few in model_rows(kind, len(ids), min(count, len(ids)), dtype, variant, tail):
+        row = np.zeros(vocab)
+        row[ordered] = few
         row.flags.writeable = False
-    return rows
+        rows.append(row)
+    return rows[0], rows[1]
 
 
 _MAKERS: Final[dict[str, Maker]] = {
@@ -196,7 +196,6 @@ _MAKERS: Final[dict[str, Maker]] = {
     "one-hot": _one_hot,
     "equal": _equal,
     "near": _near,
-    "special": _flat,
     # Where drafts cannot stand for others, only the target is spread.
     "spread": _flat,
 }

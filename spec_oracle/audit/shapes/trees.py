@@ -17,7 +17,7 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import NUMBERS_A_POSITION, Shape
 from spec_oracle.audit.shapes.kinds import (
     SPARSE,
     VARIANTS,
@@ -31,23 +31,17 @@ from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
-_SMALL: Final = 50_000
-"""Numbers of a shape up to which four positions are open."""
+_EASY: Final = 100
+"""Work of a run up to which three positions are open; see `_work`."""
 
-_SHORT: Final = 60
-"""The same for positions of all requests: each of them may cost a loop."""
+_HARD: Final = 250
+"""Work from which on only one position is open."""
+
+_HARDEST: Final = 500
+"""Work from which on one token is drafted there, instead of two, and what follows is certain."""
 
 _FEW: Final = 16
-"""The same for possible tokens: each of them may cost a run."""
-
-_MANY: Final = 200
-"""Positions of all requests, or possible tokens, from which on only one position is open."""
-
-_BATCH: Final = 600
-"""Positions of all requests from which on one token is drafted there, instead of two."""
-
-_HUGE: Final = 200_000
-"""Numbers from which on one token is drafted at one open position, and what follows is certain."""
+"""Possible tokens of sparse rows, about."""
 
 SPECIAL: Final = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
@@ -69,17 +63,20 @@ class OpenPositions:
 
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
-    outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
-    small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW and not shape.is_brief
-    costly = shape.is_brief or shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
-    count = (3 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
-    forks = int(shape.positions <= _BATCH and shape.numbers <= _HUGE)
-    positions = rng.permutation(shape.draft_length)[:count]
-    two = set(rng.permutation(positions)[:forks].tolist())
+    work = _work(shape)
+    most = 1 if shape.is_brief or work > _HARD else 3 if work <= _EASY and shape.num_paths < 3 else 2
+    positions = rng.permutation(shape.draft_length)[:most]
+    two = set(rng.permutation(positions)[: int(work <= _HARDEST)].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
     if has_levels(shape):
         special = int(positions.max())
     return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
+
+
+def _work(shape: Shape) -> float:
+    """Return what a run costs, in positions: a possible token may cost a run of its own."""
+    outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
+    return shape.positions + shape.numbers / NUMBERS_A_POSITION + outcomes
 
 
 def has_levels(shape: Shape) -> bool:
@@ -137,7 +134,7 @@ def _rows(
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
-    alone = (shape.is_brief or shape.numbers > _HUGE) and depth != chosen.special
+    alone = (shape.is_brief or _work(shape) > _HARDEST) and depth != chosen.special
     after_levels = has_levels(shape) and depth > chosen.special
     if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
         certain = one_hot(vocab, int(_of_interest(vocab, 1, rng)[0]))
@@ -146,9 +143,8 @@ def _rows(
     kind = shape.kind if depth == chosen.special else "good-draft"
     variant = int(rng.integers(VARIANTS))
     if kind == "special" or (kind != shape.kind and shape.kind in SPARSE):
-        wanted = 0.4 if kind == "special" else 0.8
-        ids = special_ids(vocab)
-        return special_rows(vocab, ids, count, shape.dtype, variant=variant, tail=tail, drafted=wanted)
+        of = "flat" if kind == "special" else kind
+        return special_rows(vocab, special_ids(vocab), of, count, shape.dtype, variant, tail)
     if kind == "spread" and has_levels(shape):
         return spread_rows(vocab, shape.dtype, variant)
     target, draft = model_rows(kind, vocab, count, shape.dtype, variant, tail)
@@ -160,7 +156,7 @@ def _rows(
 def run_ids(shape: Shape) -> list[int]:
     """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
     ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
-    return ids[2:3] + ids[-2:] if shape.is_brief or shape.numbers > _SMALL else ids
+    return ids[2:3] + ids[-2:] if shape.is_brief or _work(shape) > _EASY else ids
 
 
 def special_ids(vocab_size: int) -> Integers:
