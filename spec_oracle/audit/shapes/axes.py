@@ -43,8 +43,14 @@ def needs_others(axis: str, value: AxisValue) -> bool:
     return value in _OF_OTHERS.get(axis, ())
 
 
-NUMBERS_A_POSITION: Final = 500
+SPARSE: Final = ("special", "zero", "equal")
+"""Kinds in which few tokens are possible, whatever the vocabulary: the rows beside them are sparse, too."""
+
+_NUMBERS_A_POSITION: Final = 500
 """Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
+
+_FEW, _MOST = 16, 300
+"""Tokens that are run one by one: of sparse rows, and at most."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,12 @@ class Shape:
     def positions(self) -> int:
         """How many positions all paths of all requests have, the bonus included."""
         return self.batch * self.num_paths * (self.draft_length + 1)
+
+    @property
+    def work(self) -> float:
+        """About what the runs of a shape cost, in positions: tokens that are run one by one add to it."""
+        outcomes = min(self.vocab_size, _FEW if self.kind in SPARSE else _MOST)
+        return self.positions + self.numbers / _NUMBERS_A_POSITION + outcomes
 
     @property
     def request(self) -> int:

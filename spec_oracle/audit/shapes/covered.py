@@ -21,10 +21,9 @@ from spec_oracle.audit.results import (
     inconclusive,
     passed,
 )
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, SPARSE, AxisValue, Shape
 from spec_oracle.audit.shapes.design import Design, Extent, budget_for, cost, scope_of
 from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
-from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError

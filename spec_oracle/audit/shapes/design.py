@@ -15,7 +15,6 @@ from spec_oracle.audit.covering import Axes, Part, Point, Value, covering, parts
 from spec_oracle.audit.shapes.axes import (
     AXES,
     NAMES,
-    NUMBERS_A_POSITION,
     OPTIONS,
     AxisValue,
     Shape,
@@ -37,7 +36,7 @@ _A_SHAPE: Final = 60
 _RUNS: Final = {"spread": 4.0, "special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
 """How many runs rows of these kinds take, beside those of others."""
 
-_LARGE: Final = 1_000
+_LARGE: Final = 257
 """Tokens from which on rows have few possible tokens, but where a pair of values needs others."""
 
 _OF_FEW_TOKENS: Final = ("special", "zero")
@@ -85,15 +84,13 @@ def design(**fewer: tuple[AxisValue, ...]) -> Design:
 
 def cost(shape: Shape) -> float:
     """Return about how much a shape costs, in positions of traced code."""
-    runs = _RUNS.get(shape.kind, 1.0)
-    return _A_SHAPE + runs * (shape.positions + shape.numbers / NUMBERS_A_POSITION)
+    return _A_SHAPE + _RUNS.get(shape.kind, 1.0) * shape.work
 
 
 def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point | None:
     """Return the point with smaller sizes where its arrays are too large, and with others where it needs any.
 
-    Rows are of usual types, and of few possible tokens where vocabularies are large. Values on the ``kept``
-    axes stay.
+    Values on the ``kept`` axes stay.
     """
     several = [size for size in axes["batch"] if size > 1]
     has_others = any(needs_others(name, point[name]) for name in kept)
@@ -113,14 +110,23 @@ def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Poi
         point |= {name: axes[name][0] for name in axes if needs_others(name, point[name])}
     if any(point.get(name) == value for name, value in _HIDING.items()):
         point |= {name: axes[name][0] for name in OPTIONS if name in axes and name not in kept}
+    return _with_usual_rows(axes, point, kept)
+
+
+def _with_usual_rows(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point:
+    """Return the point with rows of usual types, and of few possible tokens where vocabularies are large.
+
+    Other rows, which are asked for, come with small vocabularies.
+    """
     small = [size for size in axes["vocab_size"] if size < _LARGE]
-    if small and "kind" in kept and "vocab_size" not in kept and point["kind"] not in _OF_FEW_TOKENS:
-        point["vocab_size"] = min(point["vocab_size"], max(small))
-    is_large = point["vocab_size"] >= _LARGE
-    for name, preferred in (("dtype", _USUAL_TYPES), ("kind", _OF_FEW_TOKENS if is_large else ())):
-        values = [value for value in preferred if value in axes[name]]
-        if values and name not in kept and point[name] not in values:
-            point[name] = values[point["vocab_size"] % len(values)]
+    for name, preferred in (("dtype", _USUAL_TYPES), ("kind", _OF_FEW_TOKENS)):
+        usual = [value for value in preferred if value in axes[name]]
+        if point[name] in usual:
+            continue
+        if name in kept and small and "vocab_size" not in kept:
+            point["vocab_size"] = min(point["vocab_size"], max(small))
+        elif name not in kept and usual and (name == "dtype" or point["vocab_size"] >= _LARGE):
+            point[name] = usual[point["vocab_size"] % len(usual)]
     return point
 
 

@@ -20,9 +20,6 @@ RowPair: TypeAlias = tuple[Floats, Floats]
 VARIANTS: Final = 3
 """Different rows of one kind at one size."""
 
-SPARSE: Final = ("special", "zero", "equal")
-"""Kinds in which few tokens are possible, whatever the vocabulary: the rows beside them are sparse, too."""
-
 _TAIL: Final = 1e-30
 """Weight of what is possible, but is not to count."""
 

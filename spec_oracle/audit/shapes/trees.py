@@ -17,9 +17,8 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.shapes.axes import NUMBERS_A_POSITION, Shape
+from spec_oracle.audit.shapes.axes import SPARSE, Shape
 from spec_oracle.audit.shapes.kinds import (
-    SPARSE,
     VARIANTS,
     RowPair,
     model_rows,
@@ -32,16 +31,13 @@ from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
 _EASY: Final = 100
-"""Work of a run up to which three positions are open; see `_work`."""
+"""Work of a run up to which three positions are open; see `Shape.work`."""
 
 _HARD: Final = 250
 """Work from which on only one position is open."""
 
 _HARDEST: Final = 500
 """Work from which on one token is drafted there, instead of two, and what follows is certain."""
-
-_FEW: Final = 16
-"""Possible tokens of sparse rows, about."""
 
 SPECIAL: Final = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
@@ -63,7 +59,7 @@ class OpenPositions:
 
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
-    work = _work(shape)
+    work = shape.work
     most = 1 if shape.is_brief or work > _HARD else 3 if work <= _EASY and shape.num_paths < 3 else 2
     positions = rng.permutation(shape.draft_length)[:most]
     two = set(rng.permutation(positions)[: int(work <= _HARDEST)].tolist())
@@ -71,12 +67,6 @@ def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     if has_levels(shape):
         special = int(positions.max())
     return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
-
-
-def _work(shape: Shape) -> float:
-    """Return what a run costs, in positions: a possible token may cost a run of its own."""
-    outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
-    return shape.positions + shape.numbers / NUMBERS_A_POSITION + outcomes
 
 
 def has_levels(shape: Shape) -> bool:
@@ -134,7 +124,7 @@ def _rows(
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
-    alone = (shape.is_brief or _work(shape) > _HARDEST) and depth != chosen.special
+    alone = (shape.is_brief or shape.work > _HARDEST) and depth != chosen.special
     after_levels = has_levels(shape) and depth > chosen.special
     if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
         certain = one_hot(vocab, int(_of_interest(vocab, 1, rng)[0]))
@@ -156,7 +146,7 @@ def _rows(
 def run_ids(shape: Shape) -> list[int]:
     """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
     ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
-    return ids[2:3] + ids[-2:] if shape.is_brief or _work(shape) > _EASY else ids
+    return ids[2:3] + ids[-2:] if shape.is_brief or shape.work > _EASY else ids
 
 
 def special_ids(vocab_size: int) -> Integers:

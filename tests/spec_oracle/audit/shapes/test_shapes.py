@@ -65,8 +65,8 @@ def test_the_first_shapes_have_every_value_and_cost_little(fewer):
     assert len(first) <= 16
     assert max(shape.numbers for shape in first) < 4_000_000
     assert max(shape.positions for shape in first) <= 1_030 * 2
-    if min(found.axes["vocab_size"]) < 1_000:
-        assert {shape.kind for shape in first if shape.vocab_size >= 1_000} <= {"special", "zero"}
+    if min(found.axes["vocab_size"]) < 257:
+        assert {shape.kind for shape in first if shape.vocab_size >= 257} <= {"special", "zero"}
 
 
 def test_how_much_was_tried_is_said_with_what_is_missing():
