@@ -54,9 +54,7 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        elsewhere = context.findings.elsewhere
-        wrong = elsewhere and covered.try_small_sizes(subject, context, end, elsewhere.law_of)
-        found = wrong or covered.result(extent, context)
+        found = covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     if covered.wrong:

@@ -5,7 +5,7 @@ traced exactly, and added up; code that cannot be traced is sampled at some of t
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -23,11 +23,9 @@ from spec_oracle.audit.results import (
     remarked,
 )
 from spec_oracle.audit.sampler.at_shapes import confirm_at_shape, laws_at_shapes
-from spec_oracle.audit.sampler.confirm import confirmed_claim
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
-from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import Extent, design
@@ -37,11 +35,8 @@ from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.sampler import parameters_of
-from spec_oracle.exact import EmissionLaw
-from spec_oracle.toy import Instance
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
-SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
 # Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
@@ -59,53 +54,24 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     laws = laws_at_shapes(subject, context)
     covered = Covered(confirm=partial(confirm_at_shape, subject, context, laws))
     try:
-        wrong, extent = _traced(subject, context, laws, covered)
+        axes = _forms(subject, context, laws, covered)
+        extent = _extent(subject, context, axes)
+        if axes and not covered.lossy:
+            seconds = context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            covered.try_design(subject, context, extent.design, laws, seconds)
     except NoEvidenceError as error:
         # What was traced at other shapes is worth as little.
-        covered, wrong, notes = Covered(not_traced=covered.not_traced), None, (f"shapes: {error}",)
+        covered, notes = Covered(not_traced=covered.not_traced), (f"shapes: {error}",)
         extent = _extent(subject, context, {})
-    if wrong is not None:
+    if covered.lossy:
+        wrong = covered.result(extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, covered.wrong)
     found = covered.result(extent, context, _by_samples(subject, context.after_claims(), covered))
     return remarked(found, notes=(*found.remarks.notes, *notes))
 
 
-def _traced(
-    subject: SamplerSubject, context: Context, laws: Laws, covered: Covered
-) -> tuple[CheckResult | None, Extent]:
-    """Trace the code at the shapes of a design, and after all drafts of small sizes; return a failure.
-
-    Raises `NoEvidenceError` where ordinary samples contradict what was traced.
-    """
-    seconds = context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
-    axes = _forms(subject, context, laws, covered)
-    extent = _extent(subject, context, axes)
-    if axes and not covered.lossy:
-        covered.try_design(subject, context, extent.design, laws, (1 - SHAPES_SMALL_SHARE) * seconds)
-    if covered.lossy:
-        return covered.result(extent, context), extent
-    if not axes or context.findings.elsewhere is None:
-        return None, extent
-    end = time.process_time() + SHAPES_SMALL_SHARE * seconds
-    return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
-
-
 def _extent(subject: CalledAsSampler, context: Context, axes: Mapping[str, tuple[AxisValue, ...]]) -> Extent:
     return Extent(design(**{**context.shapes.only, **axes}), context.shapes.only, _optional(subject, context))
-
-
-def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callable[[Instance], EmissionLaw]:
-    """Return what traces the code on an instance, and confirms a defect with ordinary samples."""
-    assert context.findings.elsewhere is not None
-    law_of = partial(context.findings.elsewhere.law_of, end=end)
-
-    def confirmed(instance: Instance) -> EmissionLaw:
-        law = law_of(instance)
-        if law.total_variation > subject.facts.explained(instance.draft_length + 1):
-            confirmed_claim(subject, law, context, context.rate, partial(traced_law, subject.code, instance))
-        return law
-
-    return confirmed
 
 
 @part

@@ -221,12 +221,13 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
 
 
 def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
-    right, small = Shape(3, 2), Shape(8, 2)
+    right = Shape(3, 2)
     wrong = replace(right, vocab_size=128, dtype="float16")
     covered = Covered(
-        [JudgedShape(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
-        small=[right],
-        small_wrong=[small],
+        [
+            JudgedShape(shape, gap, 1e-6, 0, 0, 1)
+            for shape, gap in ((right, 0.0), (wrong, 0.1), (replace(right, vocab_size=8), 0.1))
+        ],
         sampled=[replace(right, vocab_size=5), replace(right, layout="sliced")],
         refused={("dtype", "bfloat16"): "raised"},
     )
