@@ -172,15 +172,9 @@ def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> Integ
 
 def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
     """Return the row with its first tokens at the places ``ids``, the others moved round."""
-    count = len(ids)
-    placed = np.concatenate([row[:count], np.roll(row[count:], shift)])
-    # Swap one after the other: an id may be among the first places itself.
-    where = list(range(count))
-    for slot, wanted in enumerate(ids.tolist()):
-        source = where[slot]
-        placed[[source, wanted]] = placed[[wanted, source]]
-        where = [source if place == wanted else place for place in where]
-        where[slot] = wanted
+    placed, is_other = np.empty_like(row), np.full(len(row), fill_value=True)
+    is_other[ids] = False
+    placed[ids], placed[is_other] = row[: len(ids)], np.roll(row[len(ids) :], shift)
     return placed
 
 
