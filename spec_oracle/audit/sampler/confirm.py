@@ -98,10 +98,8 @@ class ShapeSample:
         for paths, calls in zip(self.tree.likely, times.tolist(), strict=True):
             if not calls:
                 continue
-            drafts, level = self.among(self.tree.drafts(paths)), self.tree.level(paths)
+            drafts = self.among(self.tree.drafts(paths))
             for _ in range(calls):
-                if level is not None:  # any token of those for which one was run
-                    drafts.tokens[self.request, 0, level[0]] = self.rng.choice(level[1])
                 self._call(drafts)
 
     def _call(self, drafts: Paths) -> None:

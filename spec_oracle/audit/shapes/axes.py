@@ -17,7 +17,7 @@ PLACES: Final = ("first", "last", "second", "middle")
 TYPES: Final = ("float64", "float32", "bfloat16", "float16")
 IDS: Final = ("int64", "int32")
 LAYOUTS: Final = ("contiguous", "sliced", "transposed")
-KINDS: Final = ("flat", "tiny", "zero", "one-hot", "equal", "spread", "near", "special")
+KINDS: Final = ("flat", "tiny", "zero", "one-hot", "equal", "near", "special")
 NOT_GIVEN: Final = "not given"
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "draft_lengths": (NOT_GIVEN, "full", "ragged", "short", "empty"),

@@ -33,7 +33,7 @@ _MOST_POSITIONS: Final = 300
 _A_SHAPE: Final = 60
 """What any shape costs, in positions."""
 
-_RUNS: Final = {"spread": 4.0, "special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
+_RUNS: Final = {"special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
 """How many runs rows of these kinds take, beside those of others."""
 
 _LARGE: Final = 257
@@ -239,8 +239,7 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
     )
     few = (
         "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids were "
-        "run, and of drafted ids with equal probabilities one was run "
-        f"(up to {assumed:.0%} of the probability at one shape is represented, not run)"
+        f"run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
     )
     largest = max(axes["vocab_size"])
     grid = (

@@ -1,7 +1,7 @@
 """Kinds of rows: target and draft at the position that a shape is about.
 
 Rows [V] of target and draft have the drafted tokens first; `spec_oracle.audit.shapes.trees` moves these to
-ids of interest. In the kind `spread` every token is as likely to be drafted as any other of its level.
+ids of interest.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,6 @@ _FEW: Final = 12
 
 _ENDS: Final = (1, 2, 50_256, 128_001, 128_009, 151_643, 151_645)
 """Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen."""
-
-_MANY: Final = 1_000
-"""Tokens from which on the levels of target and draft are independent of each other."""
-
-_UNITS: Final = 1 << 24
-"""Probabilities of spread rows are multiples of one part in so many: exact in float32, as is their sum."""
 
 
 @lru_cache(maxsize=512)
@@ -135,34 +129,6 @@ def _tiny(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     return target, np.concatenate([np.array([1 - rare, rare])[:count], np.zeros(vocab - count)])
 
 
-@lru_cache(maxsize=64)
-def spread_rows(vocab: int, dtype: str, variant: int) -> RowPair:
-    """Return rows of two levels, over the whole vocabulary: no token is likely to be drafted, or wanted.
-
-    The level of a token is random, and other in target and draft. Where the type has the digits, levels are
-    exact, and one token, the last one, has what is missing from one.
-    """
-    rng = stream(0, "shapes/models/spread", vocab, variant)
-    wanted, drafted = (rng.permutation(vocab) < (vocab + 1) // 2 for _ in range(2))
-    # Of many tokens, some are far below one in a million; of few, none is.
-    levels = (
-        ((1.98, 0.02), (1.9, 0.1))
-        if vocab >= _MANY
-        else (((1.5, 0.5), (0.5, 1.5)), ((1.1, 0.9), (0.9, 1.1)), ((1.8, 0.2), (1.0, 1.0)))[variant]
-    )
-    rows = []
-    for is_high, (high, low) in zip((wanted, drafted if vocab >= _MANY else wanted), levels, strict=True):
-        weights = np.where(is_high, high, low) / vocab
-        units = np.floor(weights / weights.sum() * _UNITS)
-        units[-1] += _UNITS - units.sum()
-        row = units / _UNITS
-        if dtype not in ("float64", "float32"):
-            row = exact_row(weights, dtype)
-        row.flags.writeable = False
-        rows.append(row)
-    return rows[0], rows[1]
-
-
 def special_rows(  # noqa: PLR0917
     vocab: int,
     ids: Integers,
@@ -193,6 +159,4 @@ _MAKERS: Final[dict[str, Maker]] = {
     "one-hot": _one_hot,
     "equal": _equal,
     "near": _near,
-    # Where drafts cannot stand for others, only the target is spread.
-    "spread": _flat,
 }

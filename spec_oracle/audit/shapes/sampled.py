@@ -162,11 +162,6 @@ def _drawn(code: SamplerCode, place: Place, count: int, rng: np.random.Generator
     several = [tree.drafts(paths) for paths in tuples]
     names = ("tokens", "draft_probs", "target_probs")
     drafts = Paths(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
-    for one, paths in enumerate(tuples):
-        if level := tree.level(paths):
-            depth, tokens = level
-            rows = np.flatnonzero(chosen == one)
-            drafts.tokens[rows, 0, depth] = rng.choice(tokens, len(rows))
     handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
     return handed(drafts, handed.generator(int(rng.integers(2**31))))
 

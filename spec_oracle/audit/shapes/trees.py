@@ -24,7 +24,6 @@ from spec_oracle.audit.shapes.kinds import (
     model_rows,
     one_hot,
     special_rows,
-    spread_rows,
 )
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
@@ -64,15 +63,7 @@ def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     positions = rng.permutation(shape.draft_length)[:most]
     two = set(rng.permutation(positions)[: int(work <= _HARDEST)].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
-    if has_levels(shape):
-        special = int(positions.max())
     return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
-
-
-def has_levels(shape: Shape) -> bool:
-    """Whether any token may be drafted, so that one of each level stands for all of them."""
-    is_alike = shape.is_greedy != "itself"  # the likeliest token stands for no other
-    return shape.kind == "spread" and shape.num_paths == 1 and shape.draft_length > 0 and is_alike
 
 
 def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
@@ -88,12 +79,7 @@ def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
             known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
 
-    def levels(context: Context) -> tuple[Integers, ...]:
-        if not has_levels(shape) or len(context) != chosen.special:
-            return ()
-        return _levels(*rows(context))
-
-    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting, levels)
+    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
 def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
@@ -111,22 +97,13 @@ def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
     return replace(tree, rows=rows)
 
 
-def _levels(target: Floats, draft: Floats) -> tuple[Integers, ...]:
-    """Return the tokens of equal target and draft probabilities that may be drafted, the last ids first."""
-    (_, of_target), (kinds, of_draft) = (np.unique(row, return_inverse=True) for row in (target, draft))
-    _, level = np.unique(of_target * len(kinds) + of_draft, return_inverse=True)
-    found = (np.flatnonzero(level == one)[::-1] for one in range(int(level.max()) + 1))
-    return tuple(tokens for tokens in found if draft[tokens[0]] > 0)
-
-
 def _rows(
     shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
     alone = (shape.is_brief or shape.work > _HARDEST) and depth != chosen.special
-    after_levels = has_levels(shape) and depth > chosen.special
-    if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
+    if (depth < shape.draft_length and depth not in chosen.drafted) or alone:
         certain = one_hot(vocab, int(_of_interest(vocab, 1, rng)[0]))
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
@@ -135,8 +112,6 @@ def _rows(
     if kind == "special" or (kind != shape.kind and shape.kind in SPARSE):
         of = "flat" if kind == "special" else kind
         return special_rows(vocab, special_ids(vocab), of, count, shape.dtype, variant, tail)
-    if kind == "spread" and has_levels(shape):
-        return spread_rows(vocab, shape.dtype, variant)
     target, draft = model_rows(kind, vocab, count, shape.dtype, variant, tail)
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))

@@ -83,25 +83,6 @@ def test_how_much_was_tried_is_said_with_what_is_missing():
     assert every.endswith("100 % of the pairs of values; every value of every axis")
 
 
-def test_a_token_stands_for_its_level_of_spread_rows():
-    """Run one by one, the tokens of a level come to the same account."""
-    shape = Shape(9, 1, kind="spread")
-    tree = tree_of(shape, 1, Siblings.INDEPENDENT)
-    assert len(tree.likely) < 9
-    assert tree.unseen < 1e-12
-    alone = replace(tree, levels=lambda _: ())
-
-    def clamped(shape, drafts, end):
-        del shape, end
-        floored = [replace(one, draft_probs=np.maximum(one.draft_probs, 0.2)) for one in drafts]
-        return [conditional_laws(verifiers.get("token"), as_drafts(one))[0] for one in floored]
-
-    for laws in (rule("token"), clamped):
-        together, apart = (judge(shape, one, laws, explained=1e-6).total_variation for one in (tree, alone))
-        assert together == pytest.approx(apart, abs=1e-6)
-    assert together > 0.001
-
-
 def test_near_rows_are_near_and_special_rows_have_the_ids_of_tokenizers():
     for seed in range(8):
         tree = tree_of(Shape(151_936, 1, kind="near"), seed, Siblings.INDEPENDENT)
