@@ -11,6 +11,7 @@ from lab.specimens.specimen import REGISTERED, Specimen
 _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
+        "foreign.flat_batches",
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling", "grids"),
         *(
             "engine_paths",
@@ -35,7 +36,11 @@ _FAMILIES = {
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 
-_NEEDS = {"foreign.torch_batches": "torch", "cached_defects": "transformers"}
+_NEEDS = {
+    "foreign.torch_batches": "torch",
+    "foreign.flat_batches": "torch",
+    "cached_defects": "transformers",
+}
 """What must be installed for some of them."""
 
 

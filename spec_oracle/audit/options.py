@@ -9,8 +9,7 @@ from typing import Final
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.saved_inputs import FailingInputs
-from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
-from spec_oracle.audit.shapes.extent import NAMES
+from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, NAMES, TYPES
 from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA

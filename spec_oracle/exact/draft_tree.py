@@ -8,11 +8,6 @@ of it over t: an emission goes on after s. Continued by the target, text has the
 texts that begin with s are those that go on after s and those that ended in s or before, which the target
 continues. Only the prefixes of drafts can be accepted. So the law of the emission after each draft, added up
 with the drafts' probabilities, proves or disproves it: with few likely drafts at any vocabulary and length.
-
-Where every token may be drafted, at one position of a single path, tokens of equal target and equal draft
-probability are a level, and one of them is run for all. That code treats them alike is an assumption
-(`Account.assumed`): after another token x of the level, what is emitted is taken to be what is emitted after
-the one that was run, with the two tokens exchanged. Other tokens are read as they come out.
 """
 
 from collections import defaultdict
@@ -23,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Integers
+from spec_oracle.arrays import Floats
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.toy import Context
@@ -31,9 +26,6 @@ from verifiers import Paths, Siblings
 
 Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
 PathTuple: TypeAlias = tuple[Context, ...]
-Levels: TypeAlias = Callable[[Context], tuple[Integers, ...]]
-"""Classes of tokens that may be drafted after a context, of which the first is run; none: all are."""
-
 UNLIKELY = 1e-9
 """Tokens that are less likely are not followed as drafts: `DraftTree.unseen` is what is left out."""
 
@@ -43,8 +35,7 @@ class DraftTree:
     """Target and draft rows along the likely drafts.
 
     ``rows(context)`` are the rows [V] of target and draft after a context of up to ``draft_length`` tokens,
-    always the same ones; ``drafting`` says how the ``num_paths`` paths are drawn; ``levels`` are possible
-    with one path.
+    always the same ones; ``drafting`` says how the ``num_paths`` paths are drawn.
     """
 
     vocab_size: int
@@ -52,7 +43,6 @@ class DraftTree:
     rows: Rows
     num_paths: int = 1
     drafting: Siblings = Siblings.INDEPENDENT
-    levels: Levels = lambda _: ()
 
     @cached_property
     def likely(self) -> Mapping[PathTuple, float]:
@@ -69,10 +59,6 @@ class DraftTree:
 
     def _next(self, paths: PathTuple, path: int) -> Iterator[tuple[int, float]]:
         """Yield the likely next tokens of a path, when those before it have one more token already."""
-        if levels := self.levels(paths[path]):
-            draft = self.rows(paths[path])[1]
-            yield from ((int(tokens[0]), float(draft[tokens].sum())) for tokens in levels)
-            return
         depth = len(paths[path])
         here = np.array([[other[:depth] == paths[path] for other in paths]])
         drawn = np.array([[other[-1] for other in paths[:path]]], dtype=np.int64).reshape(1, -1)
@@ -83,14 +69,6 @@ class DraftTree:
     def unseen(self) -> float:
         """The probability of all other drafts."""
         return max(0.0, 1.0 - sum(self.likely.values()))
-
-    def level(self, paths: PathTuple) -> tuple[int, Integers] | None:
-        """Return the position at which a token was drafted for all of its level, and these; None without."""
-        for depth, token in enumerate(paths[0]):
-            for tokens in self.levels(paths[0][:depth]):
-                if tokens[0] == token:
-                    return depth, tokens
-        return None
 
     def drafts(self, paths: PathTuple) -> Paths:
         """Return the drafts of one request."""
@@ -112,53 +90,17 @@ class Account:
         self.lengths = np.zeros(tree.draft_length + 1)
         """The probability of each accepted length."""
         self.assumed = 0.0
-        self._shares: dict[Context, float] = {}
-        """The part of its level that a token has which was run for all of it, by the context that it ends."""
 
     def add(self, paths: PathTuple, law: ConditionalLaw) -> None:
         """Add the law of the emission after likely drafts."""
-        probability, level, run = self._tree.likely[paths], self._tree.level(paths), 1.0
-        if level is not None:
-            chances = self._tree.rows(paths[0][: level[0]])[1][level[1]]
-            run = float(chances[0] / chances.sum())
-        self.assumed += probability * (1 - run * (1 - law.assumed))
+        probability = self._tree.likely[paths]
+        self.assumed += probability * law.assumed
         for prefix, masses in law.leaves.items():
             mass = probability * float(masses.sum())
             self.lengths[len(prefix)] += mass
-            if level is None or len(prefix) < level[0]:
-                self._add(prefix, probability * masses, mass)
-            elif len(prefix) == level[0]:
-                self._add(prefix, self._over_level(masses, *level, paths[0]), mass)
-            else:
-                self._add_behind(prefix, probability * masses, *level)
-
-    def _add(self, prefix: Context, masses: Floats, mass: float) -> None:
-        self._cover[prefix] += masses
-        for depth, token in enumerate(prefix):
-            self._cover[prefix[:depth]][token] += mass
-
-    def _over_level(self, masses: Floats, depth: int, tokens: Integers, path: Context) -> Floats:
-        """Return the masses after drafts of all tokens of a level, from those after its first one.
-
-        Token t of the level was drafted itself with its probability, else another one was.
-        """
-        probability, chances = self._tree.likely[path,], self._tree.rows(path[:depth])[1]
-        run, own = tokens[0], chances[tokens] / chances[tokens].sum()
-        added = probability * masses
-        others = masses[tokens[1:]]
-        as_other = np.append(np.median(others) if len(others) else 0.0, others)
-        added[tokens] = probability * (own * masses[run] + (1 - own) * as_other)
-        return added
-
-    def _add_behind(self, prefix: Context, masses: Floats, depth: int, tokens: Integers) -> None:
-        """Add what is emitted after an accepted token of a level: any of these, with its own probability."""
-        shares = self._tree.rows(prefix[:depth])[1][tokens]
-        shares = shares / shares.sum()
-        self._shares[prefix[: depth + 1]] = float(shares[0])
-        self._add(prefix, masses * shares[0], float(masses.sum()) * shares[0])
-        self._cover[prefix[:depth]][tokens[1:]] += float(masses.sum()) * shares[1:]
-        for above in range(depth):
-            self._cover[prefix[:above]][prefix[above]] += float(masses.sum()) * (1 - shares[0])
+            self._cover[prefix] += probability * masses
+            for depth, token in enumerate(prefix):
+                self._cover[prefix[:depth]][token] += mass
 
     def total_variation(self, allowance: float = 0.0) -> float:
         """Return the distance of the text of L+1 tokens from the target's, after the drafts that were added.
@@ -213,5 +155,5 @@ class Account:
         total = float(gaps.sum())
         for token in followers[context]:
             below = self._gaps((*context, token), float(surpluses[token]), followers, allowance)
-            total += (below - float(gaps[token])) / self._shares.get((*context, token), 1.0)
+            total += below - float(gaps[token])
         return total

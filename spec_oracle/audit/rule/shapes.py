@@ -22,8 +22,7 @@ from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
-from spec_oracle.audit.shapes.design import design
-from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.design import Extent, design
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError, emission_law
@@ -55,9 +54,7 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        elsewhere = context.findings.elsewhere
-        wrong = elsewhere and covered.try_small_sizes(subject, context, end, elsewhere.law_of)
-        found = wrong or covered.result(extent, context)
+        found = covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     if covered.wrong:

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Calls
-from spec_oracle.audit.experiment import Effort, Found, Traced, confirmed
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
@@ -35,22 +31,6 @@ UNDECIDED = (
     "could not trace the random numbers: no random decision was seen, and the target leaves a choice; "
     "sampled instead"
 )
-
-
-def confirmed_claim(subject: SamplerSubject, law: EmissionLaw, context: Context) -> str:
-    """Sample between the law that was traced and the target's; return a line on how the claim stands.
-
-    Raises `NoEvidenceError` where samples contradict what was traced.
-    """
-
-    def trace(_: int = 0, end: float = math.inf) -> Traced:
-        found = traced_law(subject.code, law.instance, end=end)
-        return Traced(dict(enumerate(found.extended().reshape(-1).tolist())))
-
-    calls = Calls(subject.code, context.seed, "sampler/shapes/claimed")
-    claim = Traced(dict(enumerate(law.extended().reshape(-1).tolist())))
-    found = Found(calls.on("small", law.instance, trace=trace), claim)
-    return confirmed(found, context, Effort(effort.SAMPLER_TV, effort.SAMPLER_BATCH))
 
 
 def require_decisions(known: list[ConditionalLaw], laws: list[EmissionLaw]) -> None:
@@ -94,10 +74,8 @@ class ShapeSample:
         for paths, calls in zip(self.tree.likely, times.tolist(), strict=True):
             if not calls:
                 continue
-            drafts, level = self.among(self.tree.drafts(paths)), self.tree.level(paths)
+            drafts = self.among(self.tree.drafts(paths))
             for _ in range(calls):
-                if level is not None:  # any token of those for which one was run
-                    drafts.tokens[self.request, 0, level[0]] = self.rng.choice(level[1])
                 self._call(drafts)
 
     def _call(self, drafts: Paths) -> None:

@@ -34,7 +34,7 @@ from verifiers import Paths
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
 
-EVERY_ID_NUMBERS: Final = 600
+EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
 
 Known: TypeAlias = dict[bytes, ConditionalLaw]

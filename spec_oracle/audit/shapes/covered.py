@@ -3,13 +3,12 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import (
     CheckResult,
     Cover,
@@ -21,29 +20,19 @@ from spec_oracle.audit.results import (
     inconclusive,
     passed,
 )
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
-from spec_oracle.audit.shapes.design import Design
-from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, SPARSE, AxisValue, Shape
+from spec_oracle.audit.shapes.design import Design, Extent, budget_for, cost, scope_of
 from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
-from spec_oracle.audit.shapes.kinds import SPARSE
-from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.toy import Instance
 
 SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 # Seconds that a shape may take whose rows have a type that does not count.
 SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
-# Seconds for pairs of values from which on a few large shapes come before the others.
-SHAPES_MANY_SECONDS: Final = 5.0
-
-SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
-"""Sizes V, L at which all drafts are tried, those of few drafts first."""
 
 
 class UnlikeError(NotTracedError):
@@ -57,8 +46,8 @@ _NOT_TRACED = (NotTracedError, SubjectRaisedError)
 class Covered:
     """What was tried: the shapes that were judged, and what was not, by reason.
 
-    Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
-    are values by axis at which the code raised, with the reason; ``raised`` are other shapes at which it did;
+    ``sampled`` shapes were sampled; ``refused`` are values by axis at which the code raised, with the reason;
+    ``raised`` are other shapes at which it did;
     at ``unlike`` shapes, not traced ones, ordinary calls take branches that traced ones do not;
     ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
     ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
@@ -66,8 +55,6 @@ class Covered:
     """
 
     shapes: list[JudgedShape] = field(default_factory=list)
-    small: list[Shape] = field(default_factory=list)
-    small_wrong: list[Shape] = field(default_factory=list)
     sampled: list[Shape] = field(default_factory=list)
     refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict)
     raised: list[tuple[Shape, str]] = field(default_factory=list)
@@ -89,9 +76,7 @@ class Covered:
     @property
     def wrong(self) -> dict[str, object]:
         """The shape that is wrong, and the seed of its tree, by name; nothing where none is."""
-        if self.lossy is not None:
-            return {"shape": self.lossy.shape, "seed": self.lossy.seed}
-        return {"shape": self.small_wrong[0], "seed": 0} if self.small_wrong else {}
+        return {} if self.lossy is None else {"shape": self.lossy.shape, "seed": self.lossy.seed}
 
     def try_design(
         self,
@@ -106,14 +91,12 @@ class Covered:
         Those that have every value of every axis may take a large part of the budget, since a value that was
         not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
         """
-        shapes, ends = design.shapes[: context.shapes.most], (design.of_values, design.early)
-        first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
-        started, seed = time.process_time(), context.seed + len(first)
-        end = started + seconds
-        self.try_shapes(subject, context, first, laws, started + effort.SHAPES_VALUES_SHARE * context.budget)
-        if seconds >= SHAPES_MANY_SECONDS:
-            self.try_shapes(subject, context, early, laws, end, seed)
-        self.try_shapes(subject, context, others, laws, end, seed + len(early), SHAPES_PAIR_SHARE)
+        shapes, count = design.shapes[: context.shapes.most], design.of_values
+        started, seed = time.process_time(), context.seed
+        until = started + effort.SHAPES_VALUES_SHARE * context.budget
+        self.try_shapes(subject, context, shapes[:count], laws, until)
+        others = shapes[count:]
+        self.try_shapes(subject, context, others, laws, started + seconds, seed + count, SHAPES_PAIR_SHARE)
 
     def try_shapes(  # noqa: PLR0917
         self,
@@ -185,30 +168,6 @@ class Covered:
             return replace(shape, kind=SPARSE[0])
         return shape
 
-    def try_small_sizes(
-        self,
-        subject: CalledAsSampler,
-        context: Context,
-        end: float,
-        law_of: Callable[[Instance], EmissionLaw],
-    ) -> CheckResult | None:
-        """Find the law of all emissions at small sizes; return a failure, None where there is none."""
-        for vocab, length in SMALL:
-            if time.process_time() > end:
-                break
-            instance = panel(vocab, length, subject.num_paths, context.seed)["flat"]
-            try:
-                distance = float(law_of(instance).total_variation)
-            except _NOT_TRACED as error:
-                self.left_out[_short(error)] += 1
-                continue
-            shape = Shape(vocab, length, subject.num_paths)
-            if distance > subject.facts.explained(length + 1):
-                self.small_wrong.append(shape)
-                return self.failure(f"total variation {distance:.3g} at {shape}", distance)
-            self.small.append(shape)
-        return None
-
     def leave_out(self, error: Exception, shape: Shape, tree: DraftTree) -> None:
         """Note why a shape was not judged."""
         self.left_out[_short(error)] += 1
@@ -221,10 +180,6 @@ class Covered:
             elif shape.kind not in SPARSE and shape.positions < shape.vocab_size:
                 self.too_many = min(self.too_many, shape.vocab_size)
 
-    def failure(self, detail: str, total_variation: float) -> CheckResult:
-        """Return the result for a defect at one shape."""
-        return failed(detail, total_variation=total_variation, how=How.PROVEN, coverage=self.coverage)
-
     def result(self, extent: Extent, context: Context, sampled: CheckResult | None = None) -> CheckResult:
         """Return the result: what was found exactly, and what samples at shapes come to, where some were.
 
@@ -232,9 +187,10 @@ class Covered:
         """
         worst, notes = self.lossy, tuple(self.other_types.values())
         if worst is not None:
-            return self.failure(str(worst), worst.total_variation)
+            size = worst.total_variation
+            return failed(str(worst), total_variation=size, how=How.PROVEN, coverage=self.coverage)
         tried = [one.shape for one in self.shapes]
-        known = [*tried, *self.small, *self.sampled]
+        known = [*tried, *self.sampled]
         exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
         remarks = Remarks(self.scope(extent), notes, self.coverage)
@@ -260,7 +216,7 @@ class Covered:
         if self.raised:
             shape, reason = self.raised[0]
             return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}"
-        tried = [*(one.shape for one in self.shapes), *self.small, *self.sampled]
+        tried = [*(one.shape for one in self.shapes), *self.sampled]
         missing = extent.missing(tried)
         if not missing or context.shapes.most is not None:
             return ""
@@ -272,7 +228,6 @@ class Covered:
         """Return lines that say at which shapes the output distribution was found."""
         if not self.shapes:
             return extent.scope
-        sizes = "; ".join(f"V {s.vocab_size}, L {s.draft_length}, K {s.num_paths}" for s in self.small)
         drafts, assumed = sum(one.drafts for one in self.shapes), max(one.assumed for one in self.shapes)
         shapes = [one.shape for one in self.shapes]
         left_out = (
@@ -280,8 +235,7 @@ class Covered:
         )
         return (
             *scope_of(shapes, drafts, assumed),
-            extent.line([*shapes, *self.small, *self.sampled]),
-            *([f"output distribution exact after all drafts: {sizes}"] if self.small else []),
+            extent.line([*shapes, *self.sampled]),
             *extent.scope,
             *left_out,
         )
@@ -294,8 +248,8 @@ class Covered:
             Cover.NOT_TRACED: [shape for shape, _ in (*self.raised, *self.not_traced)],
             Cover.SAMPLED: self.sampled,
             Cover.REPRESENTED: [one.shape for one in right if one.assumed],
-            Cover.PROVEN: [*(one.shape for one in right if not one.assumed), *self.small],
-            Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
+            Cover.PROVEN: [one.shape for one in right if not one.assumed],
+            Cover.WRONG: [one.shape for one in self.shapes if one.is_lossy],
         }
         coverage = {}
         given = {name for shapes in known.values() for shape in shapes for name in shape.options}

@@ -1,70 +1,75 @@
-"""Which shapes are tried, and in which order: first every value of every axis, then every pair of values.
+"""Which shapes are tried, in which order, and how much of them was, in words.
 
-Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32),
-seldom three. A few dozen shapes have every value of every axis: these come first, since a value that was
-never tried leaves an audit open. All pairs of values fit into a few hundred shapes, where their product has
-millions. In the first part cheap shapes come first, but one of the largest is early: code that fails there
-should fail at once. In the second, those come first that have most new pairs for what they cost
-(`spec_oracle.audit.shapes.pairs`).
+The shapes are a covering design (`spec_oracle.audit.covering`): a few dozen have every value of every axis,
+and come first, since a value that was never tried leaves an audit open.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Final
 
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Axes, AxisValue, Shape, needs_others
-from spec_oracle.audit.shapes.pairs import MOST_OF_A_BATCH, MOST_POSITIONS, Pairs, Untried, cost, pairs_of
+from spec_oracle.audit import effort
+from spec_oracle.audit.covering import Axes, Part, Point, Value, covering, parts_of
+from spec_oracle.audit.shapes.axes import (
+    AXES,
+    NAMES,
+    OPTIONS,
+    AxisValue,
+    Shape,
+    needs_others,
+)
 
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
 
-_FEW: Final = 3
-"""Requests of the batches with optional arguments, at most, of which every value is tried."""
+_MOST_OF_A_BATCH: Final = 500_000
+"""The same for several requests."""
 
-_MANY: Final = 8
-"""Requests from which on a batch is large: it comes with short drafts of few tokens first."""
+_MOST_POSITIONS: Final = 300
+"""Most positions of all requests, but for batches of the shortest drafts."""
 
-_LARGE: Final = 1_000
-"""Tokens from which on a vocabulary comes with short drafts, alone, and with rows of few possible tokens."""
+_A_SHAPE: Final = 60
+"""What any shape costs, in positions."""
 
-_HUGE: Final = 32_768
-"""Tokens from which on it comes with one draft."""
+_RUNS: Final = {"special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
+"""How many runs rows of these kinds take, beside those of others."""
 
-_USUAL: Final = ("float64", "float32")
-
-_EARLY: Final = 4
-"""How many shapes come before one of the largest vocabulary."""
+_LARGE: Final = 257
+"""Tokens from which on rows have few possible tokens, but where a pair of values needs others."""
 
 _OF_FEW_TOKENS: Final = ("special", "zero")
-"""Kinds of rows with few possible tokens: these are the first at large vocabularies."""
+"""Kinds of such rows."""
+
+_USUAL_TYPES: Final = ("float64", "float32")
+"""Types of rows, but where a pair of values needs others: rounding hides less in them."""
+
+_HIDING: Final = {"draft_lengths": "empty", "is_greedy": "itself"}
+"""Optional arguments with which a request shows little of what others do to it: they come alone."""
+
+_SIZES: Final = ("batch", "draft_length", "num_paths", "vocab_size")
+"""Axes of sizes, in the order in which they are reduced where arrays are too large."""
 
 
 @dataclass(frozen=True)
 class Design:
     """The shapes in the order in which they are tried; ``axes`` are the values, by axis.
 
-    The first ``of_values`` shapes have every value of every axis; up to ``early`` follow rows of the largest
-    vocabularies that are not sparse.
+    The first ``of_values`` shapes have every value of every axis.
     """
 
     shapes: tuple[Shape, ...]
     of_values: int
-    early: int
     axes: Axes
-
-    @property
-    def pairs(self) -> Pairs:
-        """All pairs of values that occur in a shape."""
-        return pairs_of(self.shapes, self.axes)
 
 
 @lru_cache(maxsize=32)
-def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[AxisValue, ...]) -> Design:
+def design(**fewer: tuple[AxisValue, ...]) -> Design:
     """Return shapes that have every value of every axis, then shapes that have all pairs of values.
 
-    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the
-    arrays would have more than ``most_numbers`` probabilities the draft is shorter.
+    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Pairs with
+    which arrays would be too large are left out.
     """
     axes = {**AXES, **fewer}
     if max(axes["batch"]) == 1:
@@ -72,136 +77,183 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[AxisValue, ...]) -> 
             name: tuple(v for v in values if not needs_others(name, v)) or values[:1]
             for name, values in axes.items()
         }
-    listed = [*_of_values(axes), *_of_options(axes)]
-    affordable = [_affordable(shape, axes, most_numbers) for shape in listed]
-    first = _ordered([*affordable, *_lost(axes, affordable)])
-    interesting = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
-    early = dict.fromkeys((*first, *interesting))
-    untried = Untried(axes, most_numbers)
-    for shape in early:
-        untried.take(shape)
-    return Design((*early, *untried.shapes()), len(first), len(early), axes)
+    found = covering(axes, cost=lambda point: cost(Shape(**point)), repair=partial(_repaired, axes))
+    first = [Shape(**point) for point in found.values]
+    return Design((*first, *(Shape(**point, is_brief=True) for point in found.pairs)), len(first), axes)
 
 
-def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes in the order of their cost, but for one of the largest, which is early."""
-    ordered = sorted(dict.fromkeys(shapes), key=cost)
-    if len(ordered) > _EARLY:
-        large = max(range(len(ordered)), key=lambda number: (ordered[number].vocab_size, -number))
-        ordered.insert(_EARLY, ordered.pop(max(large, _EARLY)))
-    return ordered
+def cost(shape: Shape) -> float:
+    """Return about how much a shape costs, in positions of traced code."""
+    return _A_SHAPE + _RUNS.get(shape.kind, 1.0) * shape.work
 
 
-def _of_values(axes: Axes) -> Iterable[Shape]:
-    """Yield shapes that have every value: no two sizes are large together.
+def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point | None:
+    """Return the point with smaller sizes where its arrays are too large, and with others where it needs any.
 
-    Large batches come with the smallest vocabularies and one draft, long drafts with the next ones in small
-    batches, the longest first, large vocabularies with one or two drafts of one request.
+    Values on the ``kept`` axes stay.
     """
-    vocabularies = sorted(axes["vocab_size"])
-    many = sorted((size for size in axes["batch"] if size > _MANY), reverse=True)
-    few = sorted((size for size in axes["batch"] if size <= _MANY), reverse=True) or [min(axes["batch"])]
-    lengths = sorted(axes["draft_length"])
-    lengths = [lengths[-1], *lengths[:-1]]
-    kinds = list(axes["kind"])
-    sparse = [kind for kind in _OF_FEW_TOKENS if kind in kinds] or kinds
-    least = sorted(axes["draft_length"])[:2]
-    small = sum(vocab < _LARGE for vocab in vocabularies)
-    count = max(len(many) + max(len(few), len(lengths)), len(vocabularies), *map(len, axes.values()))
-    types = [*axes["dtype"]]
-    usual = [dtype for dtype in types if dtype in _USUAL] or types
-    for number in range(count):
-        vocab = vocabularies[number % len(vocabularies)]
-        is_large, place = vocab >= _LARGE, number - len(many)
-        rows = sparse if is_large else kinds
-        is_shortest = place < 0 or vocab >= _HUGE
-        short = least[0] if is_shortest else least[number % len(least)]
-        length = lengths[place] if 0 <= place < len(lengths) else short
-        yield Shape(
-            vocab_size=vocab,
-            draft_length=length,
-            batch=many[number] if place < 0 else few[min(place, len(few) - 1)],
-            kind=rows[(number - small * is_large) % len(rows)],
-            dtype=types[place] if 0 <= place < len(types) else usual[number % len(usual)],
-            num_paths=axes["num_paths"][place if 0 <= place < len(axes["num_paths"]) else 0],
-            place=axes["place"][(number + 1) % len(axes["place"])],
-            layout=axes["layout"][number % len(axes["layout"])],
-            ids=axes["ids"][number // 2 % len(axes["ids"])],
+    several = [size for size in axes["batch"] if size > 1]
+    has_others = any(needs_others(name, point[name]) for name in kept)
+    if has_others and point["batch"] == 1:
+        if "batch" in kept:
+            return None
+        point["batch"] = min(several)
+    for name in (name for name in _SIZES if name not in kept):
+        sizes = several if has_others and name == "batch" else axes[name]
+        for size in sorted((size for size in sizes if size < point[name]), reverse=True):
+            if not _is_too_large(axes, Shape(**point)):
+                break
+            point[name] = size
+    if len(kept) > 1 and _is_too_large(axes, Shape(**point)):
+        return None
+    if point["batch"] == 1:
+        point |= {name: axes[name][0] for name in axes if needs_others(name, point[name])}
+    if any(point.get(name) == value for name, value in _HIDING.items()):
+        point |= {name: axes[name][0] for name in OPTIONS if name in axes and name not in kept}
+    return _with_usual_rows(axes, point, kept)
+
+
+def _with_usual_rows(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point:
+    """Return the point with rows of usual types, and of few possible tokens where vocabularies are large.
+
+    Other rows, which are asked for, come with small vocabularies.
+    """
+    small = [size for size in axes["vocab_size"] if size < _LARGE]
+    for name, preferred in (("dtype", _USUAL_TYPES), ("kind", _OF_FEW_TOKENS)):
+        usual = [value for value in preferred if value in axes[name]]
+        if point[name] in usual:
+            continue
+        if name in kept and small and "vocab_size" not in kept:
+            point["vocab_size"] = min(point["vocab_size"], max(small))
+        elif name not in kept and usual and (name == "dtype" or point["vocab_size"] >= _LARGE):
+            point[name] = usual[point["vocab_size"] % len(usual)]
+    return point
+
+
+def _is_too_large(axes: Axes, shape: Shape) -> bool:
+    """Whether arrays of a shape are too large, by more than its least batch or draft length."""
+    is_long, is_several = (getattr(shape, name) > min(axes[name]) for name in ("draft_length", "batch"))
+    too_long = is_long and (shape.positions > _MOST_POSITIONS or shape.numbers > MOST_NUMBERS)
+    return too_long or (is_several and shape.numbers > _MOST_OF_A_BATCH)
+
+
+_TITLES: Final = {"vocab_size": "V", "draft_length": "L", "num_paths": "K", "ids": "ids of"}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A design, the values that must be tried, and the ``declared`` ones: all that the code takes, by axis.
+
+    ``optional`` are values that need not be tried, by axis.
+    """
+
+    design: Design
+    declared: Axes = field(default_factory=dict)
+    optional: Axes = field(default_factory=dict)
+
+    def missing(self, tried: Sequence[Shape]) -> dict[str, list[AxisValue]]:
+        """Return the values that must be tried and were not, by axis."""
+        known = self._known(tried)
+        open_values = {
+            axis: [v for v in values if v not in known[axis] and v not in self.optional.get(axis, ())]
+            for axis, values in self.design.axes.items()
+        }
+        return {axis: values for axis, values in open_values.items() if values}
+
+    def _known(self, tried: Sequence[Shape]) -> dict[str, set[AxisValue]]:
+        return {axis: {getattr(shape, axis) for shape in tried} for axis in self.design.axes}
+
+    def _pairs(self, shapes: Sequence[Shape]) -> set[Part]:
+        axes = self.design.axes
+        return {pair for one in shapes for pair in parts_of({axis: getattr(one, axis) for axis in axes}, 2)}
+
+    def how_much(self, tried: Sequence[Shape]) -> str:
+        """Say how many of the shapes were tried, and which part of the pairs of values these have."""
+        planned = {shape for shape in tried if shape in set(self.design.shapes)}
+        pairs = self._pairs(self.design.shapes)
+        share = len(pairs & self._pairs(tried)) / max(len(pairs), 1)
+        shown = math.floor(100 * share)
+        return f"{len(planned)} of {len(self.design.shapes)} input shapes, {shown} % of the pairs of values"
+
+    def rest(self, tried: Sequence[Shape]) -> str:
+        """Say which values were not tried, those that need not be included; "" where all were."""
+        known = self._known(tried)
+        missing = {
+            axis: [value for value in values if value not in known[axis]]
+            for axis, values in self.design.axes.items()
+        }
+        named = "; ".join(self.named(axis, *values) for axis, values in missing.items() if values)
+        return f"; not tried: {named}" if named else ""
+
+    def line(self, tried: Sequence[Shape]) -> str:
+        """Say how much was tried, and what was not."""
+        return f"tried: {self.how_much(tried)}{self.rest(tried) or '; every value of every axis'}"
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Lines that say what the user declared."""
+        return tuple(
+            f"declared: the code takes only {self.named(axis, *values)}; no other was tried"
+            for axis, values in self.declared.items()
         )
 
+    def named(self, axis: str, *values: AxisValue) -> str:
+        """Return values of an axis as people read them."""
+        shown = ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
+        return f"{_TITLES.get(axis, axis)} {shown}"
 
-def _of_options(axes: Axes) -> Iterable[Shape]:
-    """Yield shapes that have every value of every optional argument, at small sizes and at large ones.
+    def how_to_declare(self, axis: str, refused: AxisValue) -> str:
+        """Say how a user declares that the code need not take a value."""
+        if axis not in NAMES:
+            return "it must take these"
+        taken = ",".join(str(value) for value in self.design.axes[axis] if value != refused)
+        return f"if it need not take that, declare what it takes: --only {NAMES[axis]}={taken}"
 
-    Drafts are long at the small ones; at the large ones the vocabulary is the largest of which a few requests
-    may be handed over, and few tokens are possible.
+
+def budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: float) -> int:
+    """Return about which ``--budget`` lets every value of every axis be tried, in seconds.
+
+    ``pace`` is what a unit of `cost` took; twice that is allowed for.
     """
-    options = {name: axes[name] for name in OPTIONS if name in axes}
-    vocabularies, lengths = (sorted(axes[name]) for name in ("vocab_size", "draft_length"))
-    several = [size for size in axes["batch"] if size <= _FEW] or [min(axes["batch"])]
-    small = [vocab for vocab in vocabularies if vocab < _LARGE] or vocabularies[:1]
-    sizes = MOST_OF_A_BATCH // (max(several) * (2 * lengths[:2][-1] + 1))
-    large = [vocab for vocab in vocabularies if vocab <= sizes] or vocabularies[:1]
-    sparse = [kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]] or list(axes["kind"])
-    for number in range(max(map(len, options.values()), default=0)):
-        # Shifted, since the last values, the request itself, are more likely to hide what others do.
-        chosen = {
-            name: values[(number + shift) % len(values)]
-            for shift, (name, values) in enumerate(options.items())
-        }
-        usual = {name: axes[name][0] for name in ("num_paths", "dtype", "layout", "ids")}
-        rows = {"place": axes["place"][number % len(axes["place"])], "batch": max(several), **usual, **chosen}
-        for vocab, length, kinds in (
-            (small[(5 + number) % len(small)], lengths[-1 - number % len(lengths)], axes["kind"]),
-            (large[-1], lengths[:2][-1], sparse),
-        ):
-            yield Shape(vocab, length, kind=kinds[number % len(kinds)], **rows)
+    first = design.shapes[: design.of_values]
+    needed = [2 * pace * cost(shape) for shape in first]
+    largest = max((n for n, shape in zip(needed, first, strict=True) if shape not in tried), default=0.0)
+    seconds = max(sum(needed), largest / effort.SHAPES_ONE_SHARE) / effort.SHAPES_VALUES_SHARE
+    return 10 * math.ceil(max(seconds, 1.5 * budget) / 10)
 
 
-def _lost(axes: Axes, shapes: Sequence[Shape]) -> Iterable[Shape]:
-    """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
-    least = {
-        name: values[0] if name == "place" or name in OPTIONS else min(values)
-        for name, values in axes.items()
-    }
-    several = min((size for size in axes["batch"] if size > 1), default=1)
-    for name, values in axes.items():
-        known = {getattr(shape, name) for shape in shapes}
-        for value in (value for value in values if value not in known):
-            least["batch"] = several if needs_others(name, value) else min(axes["batch"])
-            yield Shape(**{**least, name: value})
+def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
+    """Say at which shapes the output distribution was found, after so many drafts, and what is assumed."""
+    axes = {name: {getattr(shape, name) for shape in shapes} for name in AXES}
+    sizes = ("vocab_size", "draft_length", "num_paths", "batch")
+    vocab, length, paths, batch = (_range(axes[name]) for name in sizes)
+    forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
+    given = {(name, value) for shape in shapes for name, value in shape.options.items()}
+    forms += "".join(
+        f"; {name} {', '.join(sorted(value for one, value in given if one == name))}"
+        for name in sorted({name for name, _ in given})
+    )
+    law = (
+        f"output distribution exact at {len(shapes)} input shapes, after {drafts} drafts: V {vocab}, "
+        f"L {length}, K {paths}; batch size {batch}; {forms}; {', '.join(sorted(axes['kind']))} probabilities"
+    )
+    few = (
+        "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids were "
+        f"run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
+    )
+    largest = max(axes["vocab_size"])
+    grid = (
+        "rounding: a float32 uniform is one of 2^24 numbers, which moves the output distribution by up to "
+        f"V 2^-25 (by {_rounded_up(largest * 2.0**-25):.2g} at V {largest:,}); uniforms are taken as exact"
+    )
+    return [law, *([few] if assumed else []), grid]
 
 
-def _of_special_interest(axes: Axes) -> Iterable[Shape]:
-    """Yield what comes before the other pairs: rows of the largest vocabularies that are not sparse."""
-    for number, kind in enumerate(("spread", "near", "flat", "special")):
-        if kind in axes["kind"]:
-            yield Shape(
-                vocab_size=sorted(axes["vocab_size"])[-1 - number % min(2, len(axes["vocab_size"]))],
-                draft_length=min(axes["draft_length"]),
-                kind=kind,
-                **{name: axes[name][0] for name in ("num_paths", "place", "layout", "ids")},
-                batch=min(axes["batch"]),
-                dtype=axes["dtype"][number % 2 % len(axes["dtype"])],
-            )
+def _rounded_up(value: float) -> float:
+    """Return the least number of two digits that is not below a positive one: a bound must not shrink."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit
 
 
-def _affordable(shape: Shape, axes: Axes, most_numbers: int) -> Shape:
-    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers.
-
-    Alone a request has one place, and no others are this or that.
-    """
-    batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
-    for length in (one for one in lengths if one < shape.draft_length):
-        if shape.batch * shape.num_paths * (shape.draft_length + 1) > MOST_POSITIONS:
-            shape = replace(shape, draft_length=length)
-    for batch in (one for one in batches if one < shape.batch):
-        if shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
-            shape = replace(shape, batch=batch)
-    for length in (one for one in lengths if one < shape.draft_length):
-        if shape.numbers > most_numbers:
-            shape = replace(shape, draft_length=length)
-    if shape.batch > 1:
-        return shape
-    first = {name: axes[name][0] for name in axes if needs_others(name, getattr(shape, name))}
-    return replace(shape, **first)
+def _range(values: set[AxisValue]) -> str:
+    return f"{min(values)} to {max(values)} ({len(values)} sizes)" if len(values) > 1 else str(*values)

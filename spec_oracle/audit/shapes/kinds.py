@@ -1,7 +1,7 @@
 """Kinds of rows: target and draft at the position that a shape is about.
 
 Rows [V] of target and draft have the drafted tokens first; `spec_oracle.audit.shapes.trees` moves these to
-ids of interest. In the kind `spread` every token is as likely to be drafted as any other of its level.
+ids of interest.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.shapes.axes import KINDS
 from spec_oracle.audit.shapes.rounding import exact_row
 
 RowPair: TypeAlias = tuple[Floats, Floats]
@@ -21,9 +20,6 @@ RowPair: TypeAlias = tuple[Floats, Floats]
 VARIANTS: Final = 3
 """Different rows of one kind at one size."""
 
-SPARSE: Final = ("special", "zero", "equal")
-"""Kinds in which few tokens are possible, whatever the vocabulary: the rows beside them are sparse, too."""
-
 _TAIL: Final = 1e-30
 """Weight of what is possible, but is not to count."""
 
@@ -31,13 +27,7 @@ _FEW: Final = 12
 """Tokens of large sparse rows."""
 
 _ENDS: Final = (1, 2, 50_256, 128_001, 128_009, 151_643, 151_645)
-"""Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen: the last two of a vocabulary are drafted."""
-
-_MANY: Final = 1_000
-"""Tokens from which on the levels of target and draft are independent of each other."""
-
-_UNITS: Final = 1 << 24
-"""Probabilities of spread rows are multiples of one part in so many: exact in float32, as is their sum."""
+"""Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen."""
 
 
 @lru_cache(maxsize=512)
@@ -50,7 +40,7 @@ def model_rows(  # noqa: PLR0917
     tail: bool,  # noqa: FBT001
 ) -> RowPair:
     """Return rows of a kind whose first ``count`` tokens are the drafted ones."""
-    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index(kind))
+    rng = stream(0, f"shapes/models/{kind}", vocab, count, variant)
     target, draft = _MAKERS[kind](vocab, count, rng)
     if tail and kind != "zero":
         draft[draft == 0] = _TAIL
@@ -89,21 +79,6 @@ def _good(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     draft = _even(count, rng)
     target = np.concatenate([_shared(0.8, draft), _shared(0.2, _even(vocab - count, rng))])
     return target, np.concatenate([draft, np.zeros(vocab - count)])
-
-
-def _peaked(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """One token has most of the target, the others have less and less."""
-    ranks = np.asarray((1.0 + rng.permutation(vocab - count)) ** -1.5, dtype=np.float64)
-    drafted = np.array([0.7, 0.1])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), ranks)])
-    return target, np.concatenate([np.array([0.4, 0.6])[:count], np.zeros(vocab - count)])
-
-
-def _reversed(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """What is drafted most is wanted least."""
-    drafted = np.array([0.05, 0.35])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), _even(vocab - count, rng))])
-    return target, np.concatenate([np.array([0.9, 0.1])[:count], np.zeros(vocab - count)])
 
 
 def _zeros(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
@@ -154,54 +129,26 @@ def _tiny(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     return target, np.concatenate([np.array([1 - rare, rare])[:count], np.zeros(vocab - count)])
 
 
-@lru_cache(maxsize=64)
-def spread_rows(vocab: int, dtype: str, variant: int) -> RowPair:
-    """Return rows of two levels, over the whole vocabulary: no token is likely to be drafted, or wanted.
-
-    The level of a token is random, and other in target and draft. Where the type has the digits, levels are
-    exact, and one token, the last one, has what is missing from one.
-    """
-    rng = stream(0, "shapes/models", vocab, variant, KINDS.index("spread"))
-    wanted, drafted = (rng.permutation(vocab) < (vocab + 1) // 2 for _ in range(2))
-    # Of many tokens, some are far below one in a million; of few, none is.
-    levels = (
-        ((1.98, 0.02), (1.9, 0.1))
-        if vocab >= _MANY
-        else (((1.5, 0.5), (0.5, 1.5)), ((1.1, 0.9), (0.9, 1.1)), ((1.8, 0.2), (1.0, 1.0)))[variant]
-    )
+def special_rows(  # noqa: PLR0917
+    vocab: int,
+    ids: Integers,
+    kind: str,
+    count: int,
+    dtype: str,
+    variant: int,
+    tail: bool,  # noqa: FBT001
+) -> RowPair:
+    """Return rows of a kind in which only the tokens ``ids`` are possible, those that end a text drafted."""
+    rng = stream(0, "shapes/models/special", vocab, count, variant)
+    ends = rng.permutation(np.intersect1d(_ENDS, ids))
+    ordered = np.concatenate([ends, rng.permutation(np.setdiff1d(ids, ends))])
     rows = []
-    for is_high, (high, low) in zip((wanted, drafted if vocab >= _MANY else wanted), levels, strict=True):
-        weights = np.where(is_high, high, low) / vocab
-        units = np.floor(weights / weights.sum() * _UNITS)
-        units[-1] += _UNITS - units.sum()
-        row = units / _UNITS
-        if dtype not in ("float64", "float32"):
-            row = exact_row(weights, dtype)
+    for few in model_rows(kind, len(ids), min(count, len(ids)), dtype, variant, tail):
+        row = np.zeros(vocab)
+        row[ordered] = few
         row.flags.writeable = False
         rows.append(row)
     return rows[0], rows[1]
-
-
-def special_rows(
-    vocab: int, ids: Integers, count: int, dtype: str, *, variant: int, tail: bool, drafted: float
-) -> RowPair:
-    """Return rows in which only the tokens ``ids`` are possible; ``count`` are drafted.
-
-    The target wants these with the probability ``drafted``, and the others about equally.
-    """
-    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index("special"))
-    ends = [one for one in _ENDS if one in ids][-2:]
-    ids = np.concatenate([rng.permutation(ends), rng.permutation(np.setdiff1d(ids, ends))]).astype(np.int64)
-    count = min(count, len(ids))
-    target, draft = np.zeros(vocab), np.full(vocab, _TAIL if tail else 0.0)
-    target[ids] = np.concatenate(
-        [_shared(drafted, _even(count, rng)), _shared(1 - drafted, _even(len(ids) - count, rng))]
-    )
-    draft[ids[:count]] = _even(count, rng)
-    rows = exact_row(target, dtype), exact_row(draft, dtype)
-    for row in rows:
-        row.flags.writeable = False
-    return rows
 
 
 _MAKERS: Final[dict[str, Maker]] = {
@@ -209,12 +156,7 @@ _MAKERS: Final[dict[str, Maker]] = {
     "tiny": _tiny,
     "good-draft": _good,
     "zero": _zeros,
-    "peaked": _peaked,
-    "reversed": _reversed,
     "one-hot": _one_hot,
     "equal": _equal,
     "near": _near,
-    "special": _flat,
-    # Where drafts cannot stand for others, only the target is spread.
-    "spread": _flat,
 }

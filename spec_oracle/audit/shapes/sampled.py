@@ -10,18 +10,33 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.context import Context as CheckContext
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.design import design
+from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Paths
+
+SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.
+SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not count as tried.
+# Shapes that are sampled: those of the fewest numbers, which make for the most samples.
+SHAPES_MOST_SAMPLED: Final = 12
+SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
+SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
+
+Place: TypeAlias = tuple[Shape, DraftTree]
 
 _MOST_NUMBERS = 1_000_000
 """Most probabilities that are handed over in one call."""
@@ -102,51 +117,96 @@ def chances_of(tree: DraftTree) -> NDArray[np.float64]:
     return np.asarray(chances / chances.sum())
 
 
-def batches_at(shapes: Sequence[Shape], requests: float) -> list[int]:
-    """Return how many requests each of the rounds has at each shape, of ``requests`` in all."""
-    most = int(requests / len(shapes) / effort.SHAPES_ROUNDS)
-    return [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape in shapes]
+def types_of(code: SamplerCode, dtypes: Sequence[str] = AXES["dtype"]) -> tuple[str, ...]:
+    """Return the number types that the library of the code has."""
+    return tuple(dtype for dtype in dtypes if code.array == "torch" or dtype != "bfloat16")
 
 
-def sampled_at(
-    code: SamplerCode,
-    trees: Sequence[tuple[Shape, DraftTree]],
-    rng: np.random.Generator,
-    *,
-    alpha: float,
-    requests: float,
-    seconds: float = 0.0,
-    admitted: float | None = None,
+def sampled(
+    subject: CalledAsSampler, context: CheckContext, covered: Covered, requests: float, seconds: float
 ) -> CheckResult:
-    """Judge texts sampled at shapes, in batches of independent requests, against the target's.
+    """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
-    About ``requests`` are verified. Where they have many numbers, few are in a round: there are
+    Where ordinary calls branch otherwise than traced ones, only samples say what they come to. About so many
+    ``requests`` are verified. Where they have many numbers, few are in a round: there are
     `effort.SHAPES_ROUNDS`, and more within ``seconds`` of processor time.
     """
-    cells = [TreeCells(tree) for _, tree in trees]
-    batches = batches_at([shape for shape, _ in trees], requests)
-
-    def drawn(number: int) -> NDArray[np.int64]:
-        shape, tree = trees[number]
-        tuples, chances = list(tree.likely), chances_of(tree)
-        chosen = rng.choice(len(tuples), size=batches[number], p=chances)
-        several = [tree.drafts(paths) for paths in tuples]
-        names = ("tokens", "draft_probs", "target_probs")
-        drafts = Paths(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
-        for one, paths in enumerate(tuples):
-            if level := tree.level(paths):
-                depth, tokens = level
-                rows = np.flatnonzero(chosen == one)
-                drafts.tokens[rows, 0, depth] = rng.choice(tokens, len(rows))
-        handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
+    unlike = _unlike(context, covered)
+    places = unlike or _chosen(subject, context, covered, requests)
+    cells = [TreeCells(tree) for _, tree in places]
+    most = int(requests / len(places) / effort.SHAPES_ROUNDS)
+    sizes = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in places]
+    rng = context.stream("sampler/shapes/samples")
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        end, needed = time.process_time() + seconds, max(requests / sum(batches), effort.SHAPES_ROUNDS)
+        end, needed = time.process_time() + seconds, max(requests / sum(sizes), effort.SHAPES_ROUNDS)
         for number in range(math.ceil(needed)):
             if number >= effort.SHAPES_ROUNDS and time.process_time() > end:
                 break
-            yield [drawn(number) for number in range(len(trees))]
+            emissions = (_drawn(subject.code, *one, rng) for one in zip(places, sizes, strict=True))
+            yield [own.of(found, rng) for own, found in zip(cells, emissions, strict=True)]
 
-    what = f"completions at {len(trees)} input shapes"
-    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha, admitted=admitted)
+    what, laws = f"completions at {len(places)} input shapes", [own.law for own in cells]
+    found = judge_rounds(what, laws, rounds(), alpha=context.rate, admitted=context.admitted)
+    if found.status is Status.PASSED:
+        least = 0 if unlike else SHAPES_LEAST_SAMPLES / effort.SHAPES_ROUNDS
+        covered.sampled = [shape for (shape, _), size in zip(places, sizes, strict=True) if size >= least]
+    return found
+
+
+def _drawn(code: SamplerCode, place: Place, count: int, rng: np.random.Generator) -> Emissions:
+    """Verify so many independent requests of a shape in one call."""
+    shape, tree = place
+    tuples = list(tree.likely)
+    chosen = rng.choice(len(tuples), size=count, p=chances_of(tree))
+    several = [tree.drafts(paths) for paths in tuples]
+    names = ("tokens", "draft_probs", "target_probs")
+    drafts = Paths(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
+    handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
+    return handed(drafts, handed.generator(int(rng.integers(2**31))))
+
+
+def _unlike(context: CheckContext, covered: Covered) -> list[Place]:
+    """Return shapes at which ordinary calls branch otherwise: those with new values of axes, then others."""
+    known = {(axis, getattr(one.shape, axis)) for one in covered.shapes for axis in AXES}
+    chosen, others = list[Place](), list[Place]()
+    for place in _smallest_first(context, covered.unlike):
+        values = {(axis, getattr(place[0], axis)) for axis in AXES}
+        (others if values <= known else chosen).append(place)
+        known |= values
+    return [*chosen, *others[: max(SHAPES_MOST_SAMPLED - len(chosen), 0)]]
+
+
+def _chosen(
+    subject: CalledAsSampler, context: CheckContext, covered: Covered, requests: float
+) -> list[Place]:
+    """Return small shapes that were traced and a few large ones, and some that were not traced.
+
+    Where nothing was traced, they are small ones of a design.
+    """
+    traced = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
+    if not (places := _smallest_first(context, traced)):
+        small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
+        dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
+        axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
+        few = design(**{**axes, **context.shapes.only})
+        first = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few.shapes]
+        places = _smallest_first(context, first[: few.of_values])
+    count = int(min(max(requests // SHAPES_REQUESTS, 1), SHAPES_MOST_SAMPLED))
+    small_ones = max(count - SHAPES_LARGE, 1)
+    not_traced = _smallest_first(context, covered.not_traced)
+    large_ones = _spread(places[small_ones:], count - small_ones)
+    return [*places[:small_ones], *large_ones, *_spread(not_traced, SHAPES_MOST_SAMPLED)]
+
+
+def _smallest_first(context: CheckContext, places: Sequence[Place]) -> list[Place]:
+    """Return the shapes without optional arguments, of types that count, by the size of a request."""
+    dtypes = context.shapes.dtypes
+    plain = (one for one in places if one[0].dtype in dtypes and not one[0].options)
+    return sorted(plain, key=lambda place: place[0].numbers // place[0].batch)
+
+
+def _spread(places: Sequence[Place], count: int) -> list[Place]:
+    """Return at most ``count`` shapes, the last ones and others evenly before them."""
+    steps = np.linspace(len(places) - 1, 0, min(count, len(places)))
+    return [places[round(step)] for step in steps.tolist()]

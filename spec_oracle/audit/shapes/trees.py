@@ -17,37 +17,26 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import SPARSE, Shape
 from spec_oracle.audit.shapes.kinds import (
-    SPARSE,
     VARIANTS,
     RowPair,
     model_rows,
     one_hot,
     special_rows,
-    spread_rows,
 )
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
-_SMALL: Final = 50_000
-"""Numbers of a shape up to which four positions are open."""
+_EASY: Final = 100
+"""Work of a run up to which three positions are open; see `Shape.work`."""
 
-_SHORT: Final = 60
-"""The same for positions of all requests: each of them may cost a loop."""
+_HARD: Final = 250
+"""Work from which on only one position is open."""
 
-_FEW: Final = 16
-"""The same for possible tokens: each of them may cost a run."""
-
-_MANY: Final = 200
-"""Positions of all requests, or possible tokens, from which on only one position is open."""
-
-_BATCH: Final = 600
-"""Positions of all requests from which on one token is drafted there, instead of two."""
-
-_HUGE: Final = 200_000
-"""Numbers from which on one token is drafted at one open position, and what follows is certain."""
+_HARDEST: Final = 500
+"""Work from which on one token is drafted there, instead of two, and what follows is certain."""
 
 SPECIAL: Final = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
@@ -69,23 +58,12 @@ class OpenPositions:
 
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
-    outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
-    small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW and not shape.is_brief
-    costly = shape.is_brief or shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
-    count = (3 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
-    forks = int(shape.positions <= _BATCH and shape.numbers <= _HUGE)
-    positions = rng.permutation(shape.draft_length)[:count]
-    two = set(rng.permutation(positions)[:forks].tolist())
+    work = shape.work
+    most = 1 if shape.is_brief or work > _HARD else 3 if work <= _EASY and shape.num_paths < 3 else 2
+    positions = rng.permutation(shape.draft_length)[:most]
+    two = set(rng.permutation(positions)[: int(work <= _HARDEST)].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
-    if has_levels(shape):
-        special = int(positions.max())
     return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
-
-
-def has_levels(shape: Shape) -> bool:
-    """Whether any token may be drafted, so that one of each level stands for all of them."""
-    is_alike = shape.is_greedy != "itself"  # the likeliest token stands for no other
-    return shape.kind == "spread" and shape.num_paths == 1 and shape.draft_length > 0 and is_alike
 
 
 def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
@@ -101,12 +79,7 @@ def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
             known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
 
-    def levels(context: Context) -> tuple[Integers, ...]:
-        if not has_levels(shape) or len(context) != chosen.special:
-            return ()
-        return _levels(*rows(context))
-
-    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting, levels)
+    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
 def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
@@ -124,33 +97,21 @@ def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
     return replace(tree, rows=rows)
 
 
-def _levels(target: Floats, draft: Floats) -> tuple[Integers, ...]:
-    """Return the tokens of equal target and draft probabilities that may be drafted, the last ids first."""
-    (_, of_target), (kinds, of_draft) = (np.unique(row, return_inverse=True) for row in (target, draft))
-    _, level = np.unique(of_target * len(kinds) + of_draft, return_inverse=True)
-    found = (np.flatnonzero(level == one)[::-1] for one in range(int(level.max()) + 1))
-    return tuple(tokens for tokens in found if draft[tokens[0]] > 0)
-
-
 def _rows(
     shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
-    alone = (shape.is_brief or shape.numbers > _HUGE) and depth != chosen.special
-    after_levels = has_levels(shape) and depth > chosen.special
-    if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
+    alone = (shape.is_brief or shape.work > _HARDEST) and depth != chosen.special
+    if (depth < shape.draft_length and depth not in chosen.drafted) or alone:
         certain = one_hot(vocab, int(_of_interest(vocab, 1, rng)[0]))
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
     kind = shape.kind if depth == chosen.special else "good-draft"
     variant = int(rng.integers(VARIANTS))
     if kind == "special" or (kind != shape.kind and shape.kind in SPARSE):
-        wanted = 0.4 if kind == "special" else 0.8
-        ids = special_ids(vocab)
-        return special_rows(vocab, ids, count, shape.dtype, variant=variant, tail=tail, drafted=wanted)
-    if kind == "spread" and has_levels(shape):
-        return spread_rows(vocab, shape.dtype, variant)
+        of = "flat" if kind == "special" else kind
+        return special_rows(vocab, special_ids(vocab), of, count, shape.dtype, variant, tail)
     target, draft = model_rows(kind, vocab, count, shape.dtype, variant, tail)
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
@@ -160,7 +121,7 @@ def _rows(
 def run_ids(shape: Shape) -> list[int]:
     """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
     ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
-    return ids[2:3] + ids[-2:] if shape.is_brief or shape.numbers > _SMALL else ids
+    return ids[2:3] + ids[-2:] if shape.is_brief or shape.work > _EASY else ids
 
 
 def special_ids(vocab_size: int) -> Integers:
@@ -186,15 +147,9 @@ def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> Integ
 
 def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
     """Return the row with its first tokens at the places ``ids``, the others moved round."""
-    count = len(ids)
-    placed = np.concatenate([row[:count], np.roll(row[count:], shift)])
-    # Swap one after the other: an id may be among the first places itself.
-    where = list(range(count))
-    for slot, wanted in enumerate(ids.tolist()):
-        source = where[slot]
-        placed[[source, wanted]] = placed[[wanted, source]]
-        where = [source if place == wanted else place for place in where]
-        where[slot] = wanted
+    placed, is_other = np.empty_like(row), np.full(len(row), fill_value=True)
+    is_other[ids] = False
+    placed[ids], placed[is_other] = row[: len(ids)], np.roll(row[len(ids) :], shift)
     return placed
 
 

@@ -9,9 +9,9 @@ so: it is compared with a reference server by whole completions, or named.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Final, TypeAlias
 
+from spec_oracle.audit.covering import covering
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.servers.checks.distributions import Distributions
@@ -181,27 +181,11 @@ def _differ(first: Logs, second: Logs, error: float) -> bool:
     )
 
 
-def covering(axes: Axes) -> Iterator[Combination]:
-    """Yield combinations that have all pairs of values of two axes; that of all first values is left out.
-
-    Each is made axis by axis, with the value that has most pairs that no combination before it has.
-    """
-    left = {
-        frozenset({(one, first), (other, second)})
-        for one, other in combinations(axes, 2)
-        for first in range(len(axes[one]))
-        for second in range(len(axes[other]))
-        if first or second
-    }
-    while left:
-        chosen = dict(min(left, key=sorted))
-        for axis in (name for name in axes if name not in chosen):
-            gains = [
-                sum(frozenset({(axis, value), known}) in left for known in chosen.items())
-                for value in range(len(axes[axis]))
-            ]
-            chosen[axis] = gains.index(max(gains))
-        left -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}
+def combinations_of(axes: Axes) -> Iterator[Combination]:
+    """Yield combinations that have all pairs of values of two axes; that of all first values is left out."""
+    numbers = {axis: range(len(values)) for axis, values in axes.items()}
+    found = covering(numbers, known=[dict.fromkeys(axes, 0)])
+    for chosen in (*found.values, *found.pairs):
         values = {axis: axes[axis][chosen[axis]] for axis in axes}
         yield Combination(
             {axis: word for axis, (word, _) in values.items() if chosen[axis]},

@@ -29,7 +29,7 @@ from spec_oracle.servers.checks.fields import (
     Axes,
     Combination,
     Fields,
-    covering,
+    combinations_of,
     known_axes,
     left_of_schema,
 )
@@ -62,7 +62,9 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
         return failed(wrong, alpha=context.rate, how=How.SAMPLED)
     axes, unknown = known_axes(subject.distributions)
     subject.grammars = [fields for _, fields in axes.get("grammar", [])[1:]]
-    trials: list[Tried] = [Trial(subject, context, one, number) for number, one in enumerate(covering(axes))]
+    trials: list[Tried] = [
+        Trial(subject, context, one, number) for number, one in enumerate(combinations_of(axes))
+    ]
     trials += beside_reference(subject, context, unknown)
     rate, done = split(context.rate, 2 * len(trials)), list[Tried]()
     for trial in trials:

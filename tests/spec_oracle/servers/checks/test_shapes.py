@@ -8,7 +8,7 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Cover
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.fields import covering
+from spec_oracle.servers.checks.fields import combinations_of
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
@@ -110,7 +110,7 @@ def test_combinations_have_all_pairs_of_values():
         "tokens": [("16", {}), ("2", {}), ("7", {})],
         **{axis: [("none", {}), ("sent", {})] for axis in ("seed", "prompt")},
     }
-    rows = list(covering(axes))
+    rows = list(combinations_of(axes))
     assert len(rows) <= 16
     for one, other in combinations(axes, 2):
         found = {(row.words.get(one, ""), row.words.get(other, "")) for row in rows} | {("", "")}
