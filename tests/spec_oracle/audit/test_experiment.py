@@ -1,0 +1,139 @@
+"""An experiment is found out in the best way that works, and what is said of it is confirmed by samples.
+
+Every test has one fixed stream. False alarms have a rate of 1e-6 each; a defect of the stated size is missed
+in one of a thousand.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, Experiment, Ledger, Traced, Ways, find, sampled
+from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
+
+FAIR = dict.fromkeys(range(1, 7), 1 / 6)
+LOADED = {**dict.fromkeys(range(1, 6), 0.15), 6: 0.25}
+CONTEXT = Context(rate=1e-6, budget=20.0)
+EFFORT = Effort(tv=0.05, look=500)
+
+
+def throws(law, rng, count):
+    return rng.choice([*law], size=count, p=[*law.values()]).tolist()
+
+
+def die(law, traced=None, seed=0, **more):
+    """Return the experiment of a die that falls by a law, and is traced as having another."""
+    many = partial(throws, law, np.random.default_rng(seed))
+    trace = None if traced is None else lambda *_: Traced(traced, 6)
+    return Experiment("a die", "one throw", lambda: FAIR, many, trace, **more)
+
+
+def found(*experiments, context=CONTEXT, effort=EFFORT, **options):
+    return find(lambda _: experiments, context, effort, **options)
+
+
+def test_what_is_traced_as_right_is_proven_and_samples_agree():
+    result = found(die(FAIR, FAIR))
+    assert (result.status, result.how, result.measured.alpha) == (Status.PASSED, How.PROVEN, 0)
+    assert "uninstrumented samples agree" in result.remarks.scope[-1]
+
+
+def test_a_defect_that_was_traced_is_confirmed_by_samples():
+    result = found(die(LOADED, LOADED))
+    assert (result.status, result.how) == (Status.FAILED, How.PROVEN)
+    assert result.measured.total_variation == pytest.approx(1 / 12)
+    assert (
+        result.detail
+        == "a die: 6 has probability 0.25, 0.1667 expected (total variation 0.0833 of one throw)"
+    )
+    assert "not the target's distribution" in result.remarks.scope[-1]
+
+
+@pytest.mark.parametrize(
+    ("falls", "traced", "status"),
+    [(FAIR, LOADED, Status.PASSED), (LOADED, FAIR, Status.FAILED)],
+    ids=["right, traced as wrong", "wrong, traced as right"],
+)
+def test_where_samples_contradict_what_was_traced_samples_decide(falls, traced, status):
+    result = found(die(falls, traced))
+    assert (result.status, result.how) == (status, How.SAMPLED)
+    assert "contradict the traced distribution" in result.remarks.notes[0]
+
+
+def test_without_a_decision_nothing_is_proven():
+    blind = replace(die(FAIR), trace=lambda *_: Traced(FAIR, 1, is_decided=False))
+    assert found(blind).how is How.SAMPLED
+
+
+def test_what_cannot_be_traced_is_sampled_and_the_rest_stays_exact():
+    def cannot(*_):
+        raise NoEvidenceError("out of sight")
+
+    seeded = replace(die(FAIR, seed=1), what="a seeded die", trace=cannot, group="seeds")
+    result = found(die(FAIR, FAIR), seeded)
+    assert (result.status, result.how) == (Status.PASSED, How.SAMPLED)
+    assert result.detail.startswith(
+        "1 distributions of up to one throw: off by 0.0e+00 at most; seeds: no defect"
+    )
+    assert result.remarks.notes == ("seeds: out of sight",)
+    wrong = replace(seeded, many=partial(throws, LOADED, np.random.default_rng(2)))
+    assert found(die(FAIR, FAIR), wrong).status is Status.FAILED
+
+
+def test_a_deviation_that_may_be_rounding_stays_open():
+    result = found(die(LOADED, LOADED, doubtful=0.1), doubt="the error of the die is not known")
+    assert (result.status, result.cause) == (Status.INCONCLUSIVE, Cause.UNDECIDED)
+    assert "the error of the die is not known" in result.detail
+    assert found(die(LOADED, LOADED, allowed=0.1)).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"), [(ImpossibleOutputError("7"), None), (ContractError("None"), Cause.BROKEN_CONTRACT)]
+)
+def test_an_outcome_that_is_none_fails(error, cause):
+    def breaks(*_):
+        raise error
+
+    result = found(replace(die(FAIR), trace=breaks))
+    assert (result.status, result.cause, result.detail) == (Status.FAILED, cause, f"a die: {error}")
+
+
+def test_a_reference_that_differs_from_its_rows_is_no_defect_of_others():
+    plain = die(LOADED, LOADED, is_reference=True)
+    own = replace(die(LOADED, LOADED, seed=3), what="own", expect=lambda: LOADED, reference=plain)
+    result = found(plain, own)
+    assert (result.status, result.findings.is_reference_wrong) == (Status.INCONCLUSIVE, True)
+    assert "a die agrees with generate, next_token_probs differs" in result.detail
+    by_samples = sampled([plain, replace(own, expect=lambda: FAIR)], CONTEXT, EFFORT)
+    assert (by_samples.status, by_samples.findings.is_reference_wrong) == (Status.INCONCLUSIVE, True)
+
+
+def test_samples_that_are_too_few_leave_it_open_unless_they_come_in_addition():
+    few = replace(CONTEXT, budget=1e-9)
+    assert found(die(FAIR), context=few).status is Status.INCONCLUSIVE
+    effort = replace(EFFORT, tv=float("inf"), wanted=0.05)
+    assert found(die(FAIR), context=few, effort=effort).status is Status.PASSED
+
+
+def test_one_that_is_wrong_ends_the_tracing_unless_all_is_wanted():
+    for goes_on, count in ((False, 1), (True, 2)):
+        ledger = Ledger(20.0)
+        effort = replace(EFFORT, goes_on=goes_on)
+        pair = [die(LOADED, LOADED), replace(die(FAIR, FAIR), what="another")]
+        found(*pair, ledger=ledger, effort=effort, ways=Ways.TRACED)
+        assert len(ledger.found) == count
+
+
+def test_500_right_dice_are_called_wrong_within_the_rate():
+    """At a rate of 0.05 each, 48 or more false alarms in 500 have a chance of 1e-5."""
+    context = replace(CONTEXT, rate=0.05)
+    effort = Effort(tv=float("inf"), look=50, wanted=0.3, turns=2)
+    wrong = sum(
+        found(die(FAIR, seed=seed), context=context, effort=effort, ways=Ways.SAMPLED).status is Status.FAILED
+        for seed in range(500)
+    )
+    assert wrong < 48
