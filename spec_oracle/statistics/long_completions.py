@@ -254,9 +254,7 @@ class ByPlace:
             beyond = f"from token {len(self.counts)} on"
             return f"{self.order}, {f'token {self._worst + 1}' if self._worst < FIRST else beyond}"
         whole = " of prompt and completion" * self.is_absolute
-        return (
-            f"{self.order}, at every {self.period}th place{whole} (place {self._worst}, modulo {self.period})"
-        )
+        return f"{self.order}, at places {self._worst} modulo {self.period}{whole}"
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token at these places."""
