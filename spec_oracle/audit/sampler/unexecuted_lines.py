@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,9 @@ _SHOWN: Final = 4
 """So many places are named."""
 
 _FUNCTIONS: Final = ast.FunctionDef, ast.AsyncFunctionDef
+
+Statement: TypeAlias = tuple[ast.stmt, tuple[ast.AST, ...]]
+"""A statement, and the functions around it."""
 
 
 def with_notes(reports: Iterable[SubjectReport]) -> tuple[SubjectReport, ...]:
@@ -116,39 +119,35 @@ def unrun(ran: Mapping[str, Collection[int]]) -> list[str]:
     """
     places = []
     for name, lines in sorted(ran.items()):
-        left_out = sorted(set(_unrun_in(_parsed(name), lines, within=False)))
-        places += [f"{short_path(Path(name))}:{place}" for place in _ranges(left_out)]
+        listed = _statements_of(name)
+        entered = {around[-1] for statement, around in listed if _has_run(statement, lines)}
+        left_out = {
+            _span(statement)
+            for statement, around in listed
+            if not entered.isdisjoint(around) and _goes_on(statement) and not _has_run(statement, lines)
+        }
+        places += [f"{short_path(Path(name))}:{place}" for place in _ranges(sorted(left_out))]
     return places
 
 
 @lru_cache(maxsize=64)
-def _parsed(name: str) -> ast.AST:
-    """Return the syntax tree of a source file, an empty one of what is no Python."""
+def _statements_of(name: str) -> list[Statement]:
+    """Return the statements in functions of a source file, none of what is no Python."""
     try:
-        return ast.parse("".join(linecache.getlines(name)))
+        return [*_statements(ast.parse("".join(linecache.getlines(name))))]
     except SyntaxError:
-        return ast.Module([], [])
+        return []
 
 
-def _unrun_in(node: ast.AST, ran: Collection[int], *, within: bool) -> Iterator[tuple[int, int]]:
-    """Yield first and last lines of what did not run in functions that did, or are ``within`` one."""
+def _statements(node: ast.AST, around: tuple[ast.AST, ...] = ()) -> Iterator[Statement]:
+    """Yield the statements in a node, each with the functions around it, the innermost last."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _FUNCTIONS):
-            entered = within or any(_has_run(own, ran) for own in _statements(child))
-            yield from _unrun_in(child, ran, within=entered)
+            yield from _statements(child, (*around, child))
         else:
-            if within and isinstance(child, ast.stmt) and _goes_on(child) and not _has_run(child, ran):
-                yield _span(child)
-            yield from _unrun_in(child, ran, within=within)
-
-
-def _statements(function: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements of a function, without those of functions in it."""
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, _FUNCTIONS):
-            if isinstance(child, ast.stmt):
-                yield child
-            yield from _statements(child)
+            if isinstance(child, ast.stmt) and around:
+                yield child, around
+            yield from _statements(child, around)
 
 
 def _span(statement: ast.stmt) -> tuple[int, int]:
