@@ -256,7 +256,7 @@ def too_eager(draft_tokens, draft_probs, target_probs, generator):
     return tokens, accepted
 
 
-EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind="spread")]
+EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind="near")]
 
 
 @pytest.mark.parametrize("shape", EAGER_AT, ids=str)

@@ -17,7 +17,7 @@ from spec_oracle.contracts import SamplerCode
 QUICK = {
     "four-drafts-unrolled": "L (5|8|16)",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "tiny",
+    "rare-tokens-raised": "(tiny|one-hot) probabilities",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",

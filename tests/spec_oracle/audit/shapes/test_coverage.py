@@ -17,6 +17,7 @@ from spec_oracle.audit.sampler.at_shapes import laws_at_shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
@@ -181,3 +182,22 @@ def test_generators_of_requests_are_traced_in_torch():
         "represented",
     }
     assert "untried" not in {cover.value for cover in result.remarks.coverage["is_greedy"].values()}
+
+
+@pytest.mark.usefixtures("less_effort")
+def test_every_value_is_tried_of_a_flat_sampler_that_loops_over_requests():
+    """The first shapes suffice for it, optional arguments included."""
+    specimen = specimens()["flat-requests-one-by-one"]
+    values = design(num_paths=(1,), **OPTIONS, ids=("int64", "int32")).of_values
+    subject = SamplerSubject("flat", SamplerCode(specimen.function, specimen.array))
+    result = result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(most=values)))
+    assert result.status is Status.PASSED
+    assert {*OPTIONS} <= {*result.remarks.coverage}
+    untried = {
+        (axis, value)
+        for axis, known in result.remarks.coverage.items()
+        for value, cover in known.items()
+        if cover.value == "untried"
+    }
+    do_not_count = {("dtype", "bfloat16"), ("dtype", "float16")}
+    assert untried <= {("num_paths", "2"), ("num_paths", "3"), *do_not_count}
