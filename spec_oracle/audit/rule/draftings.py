@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from verifiers import ROOT, Drafts, Siblings
 DEPTH: Final = 2
 """Of the audit's own trees; users' instances have deeper ones."""
 
+PATHS: Final = "K paths"
+"""The kind of drafts that every rule is run on."""
+
 _SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
     "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
     "one child, then two": (ROOT, 0, 0),
@@ -26,6 +29,16 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
     "one child, then two": (ROOT, 0, 0),
 }
 """Parents of slots that are two tokens deep."""
+
+
+class Case(NamedTuple):
+    """A toy instance, and how its drafts are drawn; the ``name`` is made of those of both, as people read it."""
+
+    name: str
+    toy: str
+    kind: str
+    instance: Instance
+    drafting: Drafting
 
 
 @cache
@@ -46,6 +59,13 @@ def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, Draft
     for name, drafting in draftings(accepts, length).items():
         firsts.setdefault(drafting.siblings, (name, drafting))
     return dict(firsts.values())
+
+
+def most_tokens(drafting: Drafting) -> int:
+    """Return how many tokens a tree has at most, by which the cost of its outcomes grows."""
+    if isinstance(drafting, ShapedTrees):
+        return len(drafting.shape.parents)
+    return drafting.count if isinstance(drafting, LikeliestNodes) else 2 * DEPTH
 
 
 def label(law: Siblings) -> str:

@@ -9,11 +9,18 @@ import numpy as np
 
 import verifiers
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import stream
+from spec_oracle.audit.context import Context, stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.draws import plain_verification
-from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings, label, one_of_each
+from spec_oracle.audit.instances import instances_for, panel
+from spec_oracle.audit.rule.draftings import (
+    DEPTH,
+    PATHS,
+    Case,
+    SampledDrafts,
+    draftings,
+    most_tokens,
+    one_of_each,
+)
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
@@ -53,7 +60,7 @@ _OF_PATHS: Final = (
 )
 
 _BATCHES: Final = (8, 1)
-"""Trees of plain calls."""
+"""Requests of plain calls."""
 
 
 @dataclass(frozen=True)
@@ -100,23 +107,42 @@ class RuleSubject:
         return frozenset() if traits_of(self.rule).paths_only else accepts_of(self.rule)
 
     def paths(self, instance: Instance) -> Drafting:
-        """Return how the K paths of an instance are drafted for it."""
-        of_beam = drafting_of(self.rule) is Siblings.BEAM
-        return paths_of(instance.with_paths(1) if of_beam else instance, self.drafting)
+        """Return how the K paths of an instance are drafted for it: one for a rule that ignores all others."""
+        law, traits = drafting_of(self.rule), traits_of(self.rule)
+        is_one = traits.single_path or law is Siblings.BEAM
+        return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
+
+    def draftings(self, instance: Instance) -> Mapping[str, Drafting]:
+        """Return how an instance is drafted, by kind: its K paths, and all trees that the rule accepts."""
+        return {PATHS: self.paths(instance), **draftings(self.on_trees, instance.draft_length)}
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
-        """Return one drafting on an instance, by name, for its paths and for every law of trees."""
+        """Return some of these: the K paths, and one kind of trees for every law of siblings."""
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
-        return {f"{instance.num_paths} x {label(self.drafting)}": self.paths(instance), **trees}
+        return {PATHS: self.paths(instance), **trees}
+
+    def cases(self, context: Context) -> list[Case]:
+        """Return what one call is run on: the K paths of every instance, then all trees, the smallest first."""
+        depth = min(context.inputs.draft_length, DEPTH)
+        small = context.inputs.instances or panel(context.inputs.vocab_size, depth, 1, context.seed)
+        paths = [
+            Case(toy, toy, PATHS, instance, self.paths(instance))
+            for toy, instance in instances_for(context, self.num_paths).items()
+        ]
+        trees = [
+            Case(f"{toy}, {kind}", toy, kind, instance, drafting)
+            for toy, instance in small.items()
+            for kind, drafting in draftings(self.on_trees, instance.draft_length).items()
+        ]
+        return [*paths, *sorted(trees, key=lambda case: (most_tokens(case.drafting), case.kind))]
 
     def plain_call(self, seed: int) -> None:
-        """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
-        plain_verification(self.code, self.drafting, self.num_paths, seed)
-        for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
-            rng = stream(seed, "first-call")
-            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
+        """Verify one batch and one request of every kind of drafts; errors are those of the contract."""
+        toy, rng = panel(3, 3, self.num_paths, seed)["flat"], stream(seed, "first-call")
+        for drafting in self.one_of_each(toy).values() if not isinstance(self.rule, ModelBound) else ():
+            sampled = SampledDrafts(toy, drafting)
             for batch in _BATCHES:
-                verdicts(self, drawn.sample(batch, rng), rng.random((batch, UNIFORMS)))
+                verdicts(self, sampled.sample(batch, rng), rng.random((batch, UNIFORMS)))
 
     @cached_property
     def code(self) -> SamplerCode:
