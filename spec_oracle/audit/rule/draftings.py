@@ -126,10 +126,10 @@ class SampledDrafts:
     def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
         """Return the drafts of so many requests, in arrays of their own."""
         drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
-        return _in_own_arrays(drafts)
+        return in_own_arrays(drafts)
 
 
-def _in_own_arrays(drafts: Drafts) -> Drafts:
+def in_own_arrays(drafts: Drafts) -> Drafts:
     """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
     if drafts.num_paths is not None:
         paths = drafts.paths
