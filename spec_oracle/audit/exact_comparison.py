@@ -30,13 +30,10 @@ from spec_oracle.exact.call import DraftTable, paths_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.drafting import Drafting, ShapedTrees
 from spec_oracle.toy import Instance
-from verifiers import Drafts, ModelBound, Siblings, StatefulVerifier, accepts_of, drafting_of, traits_of
+from verifiers import ModelBound, Siblings, StatefulVerifier, accepts_of, drafting_of, traits_of
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
-"""The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""
-
-SomeDrafts: TypeAlias = tuple[Instance, Drafting, tuple[int, ...]]
-"""An instance, how its draft trees are drawn, and the numbers of some of these."""
+"""The law of what is emitted after drafts of an instance, by their rows in its `DraftTable`."""
 
 _FEW = 8
 
@@ -87,7 +84,11 @@ def judge_laws(
     if bound is not None:
         return replace(result, status=Status.PASSED, detail=f"within its bound: {compared}")
     if after is not None and facts.rule_at is None:
-        findings = _with_rule(findings, [(law.instance, after(law.instance)) for law in laws.values()])
+        drafted = [
+            (law.instance, paths_of(law.instance, Siblings.INDEPENDENT), after(law.instance))
+            for law in laws.values()
+        ]
+        findings = with_rule(findings, drafted, [*filter(_is_of_independent_paths, verifiers.names())])
     missing = never_happened(law.accepted_length_pmf for law in laws.values())
     if missing:
         return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
@@ -164,63 +165,48 @@ def scope_of(what: str, instances: Collection[Instance]) -> str:
     return f"one call: {what} on {len(instances)} toy instances ({'; '.join(sizes)})"
 
 
-def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -> Findings:
-    """Add which built-in rule has the same law after every draft, if one does.
-
-    Rules are those that want independent paths, and whose calls do not depend on each other.
-    """
-    # Most rules differ soon, so that a few drafts come first.
-    found = {
-        (instance, paths_of(instance, Siblings.INDEPENDENT), tuple(rows)): [after[row] for row in rows]
-        for some in (slice(_FEW), slice(_FEW, None))
-        for instance, after in laws
-        if (rows := [*after][some])
-    }
-    names = (name for name in verifiers.names() if drafting_of(verifiers.get(name)) is Siblings.INDEPENDENT)
-    rule = identified(found, names, findings.smallest_detectable_tv or 0.0)
-    if rule is None:
-        return findings
-    drafts = sum(len(by_row) for _, by_row in laws)
-    return replace(findings, rule=rule, length=length_as(rule, drafts))
+def _is_of_independent_paths(rule: str) -> bool:
+    return drafting_of(verifiers.get(rule)) is Siblings.INDEPENDENT
 
 
-def length_as(rule: str, drafts: int) -> CheckResult:
-    """Return what follows for the accepted length where a rule emits the same after so many drafts."""
-    detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
-    return passed(detail, how=How.PROVEN)
-
-
-def identified(
-    found: Mapping[SomeDrafts, Sequence[ConditionalLaw]], names: Iterable[str], tolerance: float
-) -> str | None:
-    """Return the first built-in rule of ``names`` with the laws ``found``, None where there is none.
+def with_rule(
+    findings: Findings, found: Sequence[tuple[Instance, Drafting, LawsAfter]], names: Sequence[str]
+) -> Findings:
+    """Add the first built-in rule of ``names`` with the same law after every draft, if one has.
 
     Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
     many drafts, the rule says what to expect after any other draft. Rules whose calls depend on each other
     are passed over.
     """
-    bound = StatefulVerifier | ModelBound
+    # Most rules differ soon, so that a few drafts come first; no rule is tried after the first that fits.
+    parts = [
+        (instance, drafting, after, tuple(rows))
+        for some in (slice(_FEW), slice(_FEW, None))
+        for instance, drafting, after in found
+        if (rows := [*after][some])
+    ]
+    bound, tolerance = StatefulVerifier | ModelBound, findings.smallest_detectable_tv or 0.0
     fitting = (
         name
         for name in names
         if not isinstance(verifiers.get(name), bound)
         and all(
-            mine.distance(theirs) <= tolerance
-            for drafts, laws in found.items()
-            for mine, theirs in zip(laws, _laws_of_rule(name, drafts), strict=True)
+            after[row].distance(law) <= tolerance
+            for instance, drafting, after, rows in parts
+            for row, law in zip(rows, _laws_of_rule(name, instance, drafting, rows), strict=True)
         )
     )
-    return next(fitting, None)
+    if (rule := next(fitting, None)) is None:
+        return findings
+    drafts = sum(len(after) for *_, after in found)
+    detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
+    return replace(findings, rule=rule, length=passed(detail, how=How.PROVEN))
 
 
 @lru_cache(maxsize=256)
-def _laws_of_rule(name: str, drafts: SomeDrafts) -> Sequence[ConditionalLaw]:
-    """Return the law of what a rule emits after each of the drafts; subjects of one audit share it."""
-    return conditional_laws(verifiers.get(name), drafts_of(drafts))
-
-
-@lru_cache(maxsize=64)
-def drafts_of(some: SomeDrafts) -> Drafts:
-    """Return the drafts as one batch; numpy, float64."""
-    instance, drafting, trees = some
-    return DraftTable(instance.floats, drafting, NUMPY).drafts(np.array(trees))
+def _laws_of_rule(
+    name: str, instance: Instance, drafting: Drafting, rows: tuple[int, ...]
+) -> Sequence[ConditionalLaw]:
+    """Return the law of what a rule emits after the drafts of some rows; subjects of one audit share it."""
+    drafts = DraftTable(instance.floats, drafting, NUMPY).drafts(np.array(rows))
+    return conditional_laws(verifiers.get(name), drafts)

@@ -148,8 +148,7 @@ def emission_law(
         tokens = numbers.draft_length + 1
 
         def decode() -> Numbers:
-            how = {"array": array, "dtype": dtype}
-            return decoded_law(verifier, numbers, tokens, exact=exact, **how, end=end).law
+            return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype, end=end).law
 
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 

@@ -72,7 +72,9 @@ def bad_input(subject: RuleSubject, context: Context) -> CheckResult:
         return passed(detail, how=How.REPLAYED)
     listed = "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items())
     says, call = next(iter(wrong.values()))
-    return with_inputs(failed(listed, how=How.REPLAYED), "one_verification", subject, context, 0.0, call, says)
+    return with_inputs(
+        failed(listed, how=How.REPLAYED), "one_verification", subject, context, 0.0, call, says
+    )
 
 
 @part
@@ -120,7 +122,8 @@ def _cases(healthy: Drafts, law: Siblings) -> Iterator[Case]:
             spoilt = getattr(healthy, name).dense().copy()
             spoil(spoilt[::4, 0])
             judged = everyone if (kind, name) == ("NaN", "draft") else sound
-            yield Case(f"{kind} {name} probabilities", replace(healthy, **{name: TreeRows(spoilt)}), judged)
+            spoilt_rows: Any = {name: TreeRows(spoilt)}
+            yield Case(f"{kind} {name} probabilities", replace(healthy, **spoilt_rows), judged)
     vocab, places, paths = healthy.vocab_size, healthy.places, healthy.num_paths
     # Ids wrap to every token but 0 in code that takes them modulo V.
     beyond = 1 + np.arange(len(sound[::4])) % (vocab - 1)

@@ -20,9 +20,9 @@ PATHS: Final = "K paths"
 """The kind of drafts that every rule is run on."""
 
 _SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
-    "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
-    "one child, then two": (ROOT, 0, 0),
     "two children, one of which goes on": (ROOT, ROOT, 1, 1),
+    "one child, then two": (ROOT, 0, 0),
+    "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
 }
 _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
     "two paths": (ROOT, ROOT, 0, 1),
@@ -32,40 +32,42 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
 
 
 class Case(NamedTuple):
-    """A toy instance, and how its drafts are drawn; the ``name`` is made of those of both, as people read it."""
+    """A toy instance by name, and how its drafts are drawn; ``dtype`` is the number type of the rows."""
 
-    name: str
     toy: str
     kind: str
     instance: Instance
     drafting: Drafting
+    dtype: str = "float64"
+
+    @property
+    def name(self) -> str:
+        """The instance and the kind of drafts, as people read them."""
+        return self.toy if self.kind == PATHS else f"{self.toy}, {self.kind}"
+
+    @property
+    def size(self) -> str:
+        """The same with the size of the instance and the number type, of which a check tries several."""
+        toy = self.instance
+        return f"V = {toy.vocab_size}, L = {toy.draft_length}, {self.dtype}, {self.kind}"
 
 
 @cache
 def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
-    """Return how trees of up to ``length`` tokens are drafted, by name, for every law that is accepted."""
+    """Return how trees of up to ``length`` tokens are drafted, by name: one of each law, then the others."""
+    laws = [[*_draftings_of(law, length)] for law in Siblings if law in accepts]
+    firsts, others = [one[:1] for one in laws], [one[1:] for one in laws]
     return {
-        f"{label(law)}, {name}": drafting
-        for law in Siblings
-        if law in accepts
-        for name, drafting in _draftings_of(law, length)
+        f"{label(drafting.siblings)}, {name}": drafting
+        for some in (*firsts, *others)
+        for name, drafting in some
     }
 
 
 @cache
 def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
     """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
-    firsts = dict[Siblings, tuple[str, Drafting]]()
-    for name, drafting in draftings(accepts, length).items():
-        firsts.setdefault(drafting.siblings, (name, drafting))
-    return dict(firsts.values())
-
-
-def most_tokens(drafting: Drafting) -> int:
-    """Return how many tokens a tree has at most, by which the cost of its outcomes grows."""
-    if isinstance(drafting, ShapedTrees):
-        return len(drafting.shape.parents)
-    return drafting.count if isinstance(drafting, LikeliestNodes) else 2 * DEPTH
+    return dict([*draftings(accepts, length).items()][: len(accepts)])
 
 
 def label(law: Siblings) -> str:
@@ -93,27 +95,35 @@ def _deepened(parents: tuple[int, ...], length: int) -> TreeShape:
 
 
 def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, Drafting]]:
-    """Yield what `shapes` tries: a description, V, L, and the drafting."""
+    """Yield what `shapes` tries: a kind of trees, V, L, and the drafting."""
     for law in Siblings:
         if law not in accepts:
             continue
-        if law is Siblings.BEAM:
-            yield f"{label(law)}, a stochastic beam of 3", 4, 2, StochasticBeam(3)
-            yield f"{label(law)}, a stochastic beam of 2", 2, 3, StochasticBeam(2)
-            continue
-        two = (2, 1) if law is Siblings.PATHS else (2, 2)
-        yield f"{label(law)}, three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
-        yield f"{label(law)}, two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
-        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
-        for early in ({"least_token": 0.3}, {"least_top": 0.6}):
-            ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
-            yield f"{label(law)}, paths that end early ({next(iter(early))})", 3, 2, ends
-        if law is not Siblings.PATHS:
-            ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
-            yield f"{label(law)}, three children, one of which goes on", 3, 2, ragged
-        if law is Siblings.TOP:
-            for count in (1, 6):
-                yield f"{label(law)}, the {count} likeliest contexts", 3, 2, LikeliestNodes(count)
+        sizes = _BEAMS if law is Siblings.BEAM else _sizes_of(law)
+        yield from (
+            (f"{label(law)}, {name}", vocab, length, drafting) for name, vocab, length, drafting in sizes
+        )
+
+
+_BEAMS: Final = (
+    ("a stochastic beam of 3", 4, 2, StochasticBeam(3)),
+    ("a stochastic beam of 2", 2, 3, StochasticBeam(2)),
+)
+
+
+def _sizes_of(law: Siblings) -> Iterator[tuple[str, int, int, Drafting]]:
+    two = (2, 1) if law is Siblings.PATHS else (2, 2)
+    yield "three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
+    yield "two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
+    yield "three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
+    for early in ({"least_token": 0.3}, {"least_top": 0.6}):
+        ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
+        yield f"paths that end early ({next(iter(early))})", 3, 2, ends
+    if law is not Siblings.PATHS:
+        ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
+        yield "three children, one of which goes on", 3, 2, ragged
+    if law is Siblings.TOP:
+        yield from ((f"the {count} likeliest contexts", 3, 2, LikeliestNodes(count)) for count in (1, 6))
 
 
 class SampledDrafts:

@@ -18,7 +18,6 @@ from spec_oracle.audit.rule.draftings import (
     Case,
     SampledDrafts,
     draftings,
-    most_tokens,
     one_of_each,
 )
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
@@ -107,7 +106,7 @@ class RuleSubject:
         return frozenset() if traits_of(self.rule).paths_only else accepts_of(self.rule)
 
     def paths(self, instance: Instance) -> Drafting:
-        """Return how the K paths of an instance are drafted for it: one for a rule that ignores all others."""
+        """Return how the K paths of an instance are drafted for it: one, if it ignores all others."""
         law, traits = drafting_of(self.rule), traits_of(self.rule)
         is_one = traits.single_path or law is Siblings.BEAM
         return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
@@ -122,19 +121,22 @@ class RuleSubject:
         return {PATHS: self.paths(instance), **trees}
 
     def cases(self, context: Context) -> list[Case]:
-        """Return what one call is run on: the K paths of every instance, then all trees, the smallest first."""
-        depth = min(context.inputs.draft_length, DEPTH)
-        small = context.inputs.instances or panel(context.inputs.vocab_size, depth, 1, context.seed)
-        paths = [
-            Case(toy, toy, PATHS, instance, self.paths(instance))
-            for toy, instance in instances_for(context, self.num_paths).items()
+        """Return what one call is run on: K paths of every instance, then trees, kind after kind."""
+        inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
+        small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
+        of_trees = {toy: draftings(self.on_trees, one.draft_length) for toy, one in small.items()}
+        return [
+            *(
+                Case(toy, PATHS, instance, self.paths(instance))
+                for toy, instance in instances_for(context, self.num_paths).items()
+            ),
+            *(
+                Case(toy, kind, small[toy], kinds[kind])
+                for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds)
+                for toy, kinds in of_trees.items()
+                if kind in kinds
+            ),
         ]
-        trees = [
-            Case(f"{toy}, {kind}", toy, kind, instance, drafting)
-            for toy, instance in small.items()
-            for kind, drafting in draftings(self.on_trees, instance.draft_length).items()
-        ]
-        return [*paths, *sorted(trees, key=lambda case: (most_tokens(case.drafting), case.kind))]
 
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request of every kind of drafts; errors are those of the contract."""
