@@ -180,7 +180,7 @@ def with_rule(
     """
     # Most rules differ soon, so that a few drafts come first; no rule is tried after the first that fits.
     parts = [
-        (instance, drafting, after, tuple(rows))
+        ((instance, drafting, tuple(rows)), [after[row] for row in rows])
         for some in (slice(_FEW), slice(_FEW, None))
         for instance, drafting, after in found
         if (rows := [*after][some])
@@ -191,9 +191,9 @@ def with_rule(
         for name in names
         if not isinstance(verifiers.get(name), bound)
         and all(
-            after[row].distance(law) <= tolerance
-            for instance, drafting, after, rows in parts
-            for row, law in zip(rows, _laws_of_rule(name, instance, drafting, rows), strict=True)
+            law.distance(of_rule) <= tolerance
+            for drafts, laws in parts
+            for law, of_rule in zip(laws, _laws_of_rule(name, drafts), strict=True)
         )
     )
     if (rule := next(fitting, None)) is None:
@@ -204,9 +204,8 @@ def with_rule(
 
 
 @lru_cache(maxsize=256)
-def _laws_of_rule(
-    name: str, instance: Instance, drafting: Drafting, rows: tuple[int, ...]
-) -> Sequence[ConditionalLaw]:
+def _laws_of_rule(name: str, drafts: tuple[Instance, Drafting, tuple[int, ...]]) -> Sequence[ConditionalLaw]:
     """Return the law of what a rule emits after the drafts of some rows; subjects of one audit share it."""
-    drafts = DraftTable(instance.floats, drafting, NUMPY).drafts(np.array(rows))
-    return conditional_laws(verifiers.get(name), drafts)
+    instance, drafting, rows = drafts
+    table = DraftTable(instance.floats, drafting, NUMPY)
+    return conditional_laws(verifiers.get(name), table.drafts(np.array(rows)))

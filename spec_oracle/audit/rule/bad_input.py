@@ -22,7 +22,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts
+from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
 from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
 from spec_oracle.audit.saved_inputs import as_drafts
@@ -50,7 +50,7 @@ def bad_input(subject: RuleSubject, context: Context) -> CheckResult:
     """Judge what comes of extreme uniforms and of input that is no law, for every law of siblings."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
-    rng, toy = context.stream("tree/bad-input"), panel(3, DEPTH, subject.num_paths, context.seed)["zeros"]
+    rng, toy = context.stream("tree/bad-input"), panel(3, 3, subject.num_paths, context.seed)["zeros"]
     wrong = dict[str, tuple[str, dict[str, Any]]]()
     for kind, drafting in subject.one_of_each(toy).items():
         healthy = _healthy(SampledDrafts(toy, drafting).sample(_REQUESTS, rng))

@@ -112,7 +112,6 @@ def _findings(
     subject: RuleSubject, found: Findings, laws: Mapping[Case, EmissionLaw], shown: str
 ) -> Findings:
     """Add the figures of one kind of drafts; of a right rule which one it is, and how much it accepts."""
-    by_name = {case.name: law for case, law in laws.items()}
     found = replace(found, laws={case.name: law for case, law in laws.items() if case.kind == shown})
     if found.elsewhere is not None and shown != PATHS:
         best = partial(_optimum, partial(_drafting, subject, shown))
@@ -121,19 +120,19 @@ def _findings(
         return found
     # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
     telling = [case for case in laws if case.toy in {"flat", "peaked"}] or [*laws]
-    some = [case for case in laws if case.kind == PATHS or case in telling]
-    drafted = {case.name: case.drafting for case in some}
     if subject.facts.rule_at is not None:
-        on_these = {name: by_name[name] for name in drafted}
+        some = {case.name: case for case in laws if case.kind == PATHS or case in telling}
+        drafted = {name: case.drafting for name, case in some.items()}
+        on_these = {name: laws[case] for name, case in some.items()}
         length = declared_length(on_these, subject.facts, subject.facts.tolerance, drafted)
         return replace(found, length=length)
+    one_of_each = [case for case in telling if case.kind in subject.one_of_each(case.instance)]
     try:
-        after = [
-            (case.instance, case.drafting, _after(subject, case)) for case in telling if case.kind == PATHS
-        ]
+        after = [(case.instance, case.drafting, _after(subject, case)) for case in one_of_each]
     except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one draft can be run
         return found
-    names = [name for name in verifiers.names() if all(accepts(name, one) for one in drafted.values())]
+    kinds = {case.kind: case.drafting for case in one_of_each}.values()
+    names = [name for name in verifiers.names() if all(accepts(name, one) for one in kinds)]
     return with_rule(found, after, names)
 
 

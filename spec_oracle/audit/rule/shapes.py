@@ -27,7 +27,7 @@ from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
-from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
+from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts, Paths, traits_of
@@ -64,31 +64,37 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     if covered.wrong:
         found = covered.result(extent, context)
         return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
-    right, too_slow = list[str](), list[str]()
-    for case in _small(subject, context):
-        ((_, law),) = enumerated(
-            subject, replace(context, exact=False), [case], time.process_time() + _SECONDS
-        )
-        if not isinstance(law, EmissionLaw):
-            if law:
-                return failed(f"{case.size}: {law}", how=How.PROVEN)
-            too_slow.append(case.size)
-            continue
-        tv, instance = float(law.total_variation), case.instance
-        rounding = FLOAT32_ROUNDING if case.dtype == "float32" else 0.0
-        if tv > max(subject.facts.explained(instance.draft_length + 1), rounding):
-            where = f"{case.size}, instance {case.toy!r}"
-            return failed(f"total variation {tv:.3g} at {where}", how=How.PROVEN, total_variation=tv)
-        right.append(case.size)
-        if case.kind == PATHS and case.dtype == "float64":
-            covered.small.append(Shape(instance.vocab_size, instance.draft_length, instance.num_paths))
-    found = covered.result(extent, context)
+    wrong, right, too_slow = _after_all_drafts(subject, context, covered)
+    found = wrong or covered.result(extent, context)
     if found.status is not Status.PASSED:
         return found
     lines = [f"other sizes: {'; '.join(right)}"]
     lines += [f"other sizes, not run in this time: {'; '.join(too_slow)}"] if too_slow else []
     detail = f"{found.detail}; output distribution exact at {len(right)} other sizes and kinds of drafts"
     return remarked(replace(found, detail=detail), scope=(*found.remarks.scope, *lines))
+
+
+def _after_all_drafts(
+    subject: RuleSubject, context: Context, covered: Covered
+) -> tuple[CheckResult | None, list[str], list[str]]:
+    """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
+    right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
+    for case in _small(subject, context):
+        ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
+        if not law:
+            too_slow.append(case.size)
+            continue
+        if isinstance(law, str):
+            return failed(f"{case.size}: {law}", how=How.PROVEN), right, too_slow
+        tv, instance = float(law.total_variation), case.instance
+        rounding = FLOAT32_ROUNDING if case.dtype == "float32" else 0.0
+        if tv > max(subject.facts.explained(instance.draft_length + 1), rounding):
+            says = f"total variation {tv:.3g} at {case.size}, instance {case.toy!r}"
+            return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
+        right.append(case.size)
+        if case.kind == PATHS and case.dtype == "float64":
+            covered.small.append(Shape(instance.vocab_size, instance.draft_length, instance.num_paths))
+    return None, right, too_slow
 
 
 def _extent(subject: RuleSubject, context: Context) -> Extent:
