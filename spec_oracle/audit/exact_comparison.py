@@ -83,15 +83,15 @@ def judge_laws(
         return result
     if bound is not None:
         return replace(result, status=Status.PASSED, detail=f"within its bound: {compared}")
+    missing = never_happened(law.accepted_length_pmf for law in laws.values())
+    if missing:
+        return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
     if after is not None and facts.rule_at is None:
         drafted = [
             (law.instance, paths_of(law.instance, Siblings.INDEPENDENT), after(law.instance))
             for law in laws.values()
         ]
         findings = with_rule(findings, drafted, [*filter(_is_of_independent_paths, verifiers.names())])
-    missing = never_happened(law.accepted_length_pmf for law in laws.values())
-    if missing:
-        return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
     size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
     rounding = " (float32 rounding)" if gap > ROUNDING else ""
     detail = (
@@ -200,7 +200,8 @@ def with_rule(
         return findings
     drafts = sum(len(after) for *_, after in found)
     detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
-    return replace(findings, rule=rule, length=passed(detail, how=How.PROVEN))
+    length = CheckResult("", Status.PASSED, detail, how=How.PROVEN)
+    return replace(findings, rule=rule, length=length)
 
 
 @lru_cache(maxsize=256)

@@ -32,24 +32,20 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
 
 
 class Case(NamedTuple):
-    """A toy instance by name, and how its drafts are drawn; ``dtype`` is the number type of the rows."""
+    """A ``toy`` instance, and how its drafts are drawn; ``dtype`` is the number type of the rows."""
 
+    name: str
     toy: str
     kind: str
     instance: Instance
     drafting: Drafting
     dtype: str = "float64"
 
-    @property
-    def name(self) -> str:
-        """The instance and the kind of drafts, as people read them."""
-        return self.toy if self.kind == PATHS else f"{self.toy}, {self.kind}"
-
-    @property
-    def size(self) -> str:
-        """The same with the size of the instance and the number type, of which a check tries several."""
+    def __str__(self) -> str:
+        """Return what a person reads, of checks that try several sizes and types."""
         toy = self.instance
-        return f"V = {toy.vocab_size}, L = {toy.draft_length}, {self.dtype}, {self.kind}"
+        size = f"V = {toy.vocab_size}, L = {toy.draft_length}"
+        return f"{size}, {self.dtype}, {self.kind}, instance {self.toy!r}"
 
 
 @cache

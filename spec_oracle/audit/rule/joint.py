@@ -7,41 +7,27 @@ accepts, small ones first, up to the first kind for which it is wrong.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-import numpy as np
-
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.exact_comparison import (
-    LawsAfter,
-    accepts,
-    declared_length,
-    is_wrong,
-    judge_laws,
-    never_happened,
-    scope_of,
-    with_rule,
-)
-from spec_oracle.audit.results import CheckResult, Findings, Status, remarked
-from spec_oracle.audit.rule.draftings import PATHS, Case
+from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
+from spec_oracle.audit.instances import instances_for, panel
+from spec_oracle.audit.results import CheckResult, Remarks, Status
+from spec_oracle.audit.rule.draftings import DEPTH, PATHS, Case, draftings
+from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
-from spec_oracle.exact.arithmetic import NUMPY
-from spec_oracle.exact.call import DraftTable
-from spec_oracle.exact.conditional import conditional_laws
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-
-_DRAFTS = 64
-"""After so many drafts of an instance a rule is compared with others, to find which it is."""
 
 
 def joint(subject: RuleSubject, context: Context) -> CheckResult:
@@ -50,37 +36,70 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     Figures are those of the K paths, or of the first trees for which the rule is wrong.
     """
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
-    end = math.inf if context.exact else time.process_time() + context.budget
-    laws, too_slow, failure, shown = dict[Case, EmissionLaw](), list[str](), "", PATHS
-    for kind, cases in groupby(subject.cases(context), key=lambda case: case.kind):
-        for case, law in enumerated(subject, context, cases, end):
-            if isinstance(law, EmissionLaw):
-                laws[case] = law
-            elif law:
-                failure, shown = f"instance {case.name!r}: {law}", kind
-            else:
-                too_slow.append(case.name)
-        if failure or any(is_wrong(law, facts) for case, law in laws.items() if case.kind == kind):
-            shown = kind
-            break
+    laws, shown, failure, too_slow = _until_wrong(subject, context, facts)
     kinds, toys = dict.fromkeys(case.kind for case in laws), len({case.toy for case in laws})
+    instances = {case.name: case.instance for case in laws}
     found = judge_laws(
         {case.name: law for case, law in laws.items()},
-        {case.name: case.instance for case in laws},
+        instances,
         replace(facts, rule_at=None),
         partial(law_on, subject, context, partial(_drafting, subject, shown)),
         how="enumerated",
         failure=failure,
         where=f"{toys} toy instances" + (f" x {len(kinds)} kinds of drafts" if len(kinds) > 1 else ""),
     )
-    instances = dict.fromkeys(case.instance for case in laws)
-    scope = [f"{scope_of('exact output distribution', instances)}: {'; '.join(kinds)}"]
+    scope = [f"{scope_of('exact output distribution', {*instances.values()})}: {'; '.join(kinds)}"]
     scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
     notes = [f"tokens per call and optimum are those of one kind of draft trees: {shown}"] * (shown != PATHS)
-    found = remarked(found, scope=tuple(scope), notes=tuple(notes))
-    if found.status is Status.PASSED and not facts.bound and (why := _open(laws, too_slow)):
-        found = replace(found, status=Status.INCONCLUSIVE, detail=why)
-    return replace(found, findings=_findings(subject, found.findings, laws, shown))
+    of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
+    findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes))
+    if shown != PATHS and findings.elsewhere is not None:
+        best = partial(_optimum, partial(_drafting, subject, shown))
+        findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=best))
+    if found.status is Status.PASSED and subject.name not in verifiers.names():
+        findings = with_length(subject, findings, laws)
+    for what, is_paths in (("paths", True), ("draft trees", False)):
+        some = [law.accepted_length_pmf for case, law in laws.items() if (case.kind == PATHS) is is_paths]
+        missing = never_happened(some) if some else "was not run in this time" * is_paths
+        if missing and found.status is Status.PASSED and not facts.bound:
+            found = replace(found, status=Status.INCONCLUSIVE, detail=f"on these {what} it {missing}")
+    return replace(found, findings=findings, remarks=remarks)
+
+
+def _until_wrong(
+    subject: RuleSubject, context: Context, facts: Facts
+) -> tuple[Mapping[Case, EmissionLaw], str, str, Sequence[str]]:
+    """Run kind after kind, until the rule is wrong: return the output distributions of what was run.
+
+    Then the kind for which it is wrong, or K paths; what is wrong where there is no distribution; and which
+    cases the time did not suffice for.
+    """
+    end = math.inf if context.exact else time.process_time() + context.budget
+    laws, too_slow, failure = dict[Case, EmissionLaw](), list[str](), ""
+    for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
+        for case, law in enumerated(subject, context, cases, end):
+            if isinstance(law, EmissionLaw):
+                laws[case] = law
+            elif law:
+                failure = f"instance {case.name!r}: {law}"
+            else:
+                too_slow.append(case.name)
+        if failure or any(is_wrong(law, facts) for case, law in laws.items() if case.kind == kind):
+            return laws, kind, failure, too_slow
+    return laws, PATHS, "", too_slow
+
+
+def cases_of(subject: RuleSubject, context: Context) -> Iterator[Case]:
+    """Yield what one call is run on: K paths of every instance, then trees, kind after kind."""
+    inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
+    for toy, instance in instances_for(context, subject.num_paths).items():
+        yield Case(toy, toy, PATHS, instance, subject.paths(instance))
+    small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
+    of_trees = {toy: draftings(subject.on_trees, one.draft_length) for toy, one in small.items()}
+    for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds):
+        for toy, kinds in of_trees.items():
+            if kind in kinds:
+                yield Case(f"{toy}, {kind}", toy, kind, small[toy], kinds[kind])
 
 
 def enumerated(
@@ -95,54 +114,6 @@ def enumerated(
         except (DecisionError, VerdictError) as error:
             yield case, str(error)
             return
-
-
-def _open(laws: Mapping[Case, EmissionLaw], too_slow: Iterable[str]) -> str:
-    """Say what leaves the check open: no paths were run in time, no draft was ever accepted, or refused."""
-    for what, is_paths in (("paths", True), ("draft trees", False)):
-        some = [law for case, law in laws.items() if (case.kind == PATHS) is is_paths]
-        if is_paths and not some:
-            return f"not all outcomes could be run in this time: {'; '.join(too_slow)}; raise --budget"
-        if some and (missing := never_happened(law.accepted_length_pmf for law in some)):
-            return f"on these {what} it {missing}"
-    return ""
-
-
-def _findings(
-    subject: RuleSubject, found: Findings, laws: Mapping[Case, EmissionLaw], shown: str
-) -> Findings:
-    """Add the figures of one kind of drafts; of a right rule which one it is, and how much it accepts."""
-    found = replace(found, laws={case.name: law for case, law in laws.items() if case.kind == shown})
-    if found.elsewhere is not None and shown != PATHS:
-        best = partial(_optimum, partial(_drafting, subject, shown))
-        return replace(found, elsewhere=replace(found.elsewhere, optimum_of=best))
-    if found.worst is not None or subject.name in verifiers.names():
-        return found
-    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
-    telling = [case for case in laws if case.toy in {"flat", "peaked"}] or [*laws]
-    if subject.facts.rule_at is not None:
-        some = {case.name: case for case in laws if case.kind == PATHS or case in telling}
-        drafted = {name: case.drafting for name, case in some.items()}
-        on_these = {name: laws[case] for name, case in some.items()}
-        length = declared_length(on_these, subject.facts, subject.facts.tolerance, drafted)
-        return replace(found, length=length)
-    one_of_each = [case for case in telling if case.kind in subject.one_of_each(case.instance)]
-    try:
-        after = [(case.instance, case.drafting, _after(subject, case)) for case in one_of_each]
-    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one draft can be run
-        return found
-    kinds = {case.kind: case.drafting for case in one_of_each}.values()
-    names = [name for name in verifiers.names() if all(accepts(name, one) for one in kinds)]
-    return with_rule(found, after, names)
-
-
-def _after(subject: RuleSubject, case: Case) -> LawsAfter:
-    """Return the law of what is emitted after some drafts of a case, by their numbers."""
-    table = DraftTable(case.instance.floats, case.drafting, NUMPY)
-    rows = np.unique(np.linspace(0, len(table.law.probability) - 1, _DRAFTS).astype(np.int64))
-    with raising():
-        laws = conditional_laws(subject.rule, table.drafts(rows), array=subject.array)
-    return dict(zip(rows.tolist(), laws, strict=True))
 
 
 def law_on(

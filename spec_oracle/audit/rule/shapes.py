@@ -82,16 +82,16 @@ def _after_all_drafts(
     for case in _small(subject, context):
         ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
         if not law:
-            too_slow.append(case.size)
+            too_slow.append(str(case))
             continue
         if isinstance(law, str):
-            return failed(f"{case.size}: {law}", how=How.PROVEN), right, too_slow
+            return failed(f"{case}: {law}", how=How.PROVEN), right, too_slow
         tv, instance = float(law.total_variation), case.instance
         rounding = FLOAT32_ROUNDING if case.dtype == "float32" else 0.0
         if tv > max(subject.facts.explained(instance.draft_length + 1), rounding):
-            says = f"total variation {tv:.3g} at {case.size}, instance {case.toy!r}"
+            says = f"total variation {tv:.3g} at {case}"
             return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
-        right.append(case.size)
+        right.append(str(case))
         if case.kind == PATHS and case.dtype == "float64":
             covered.small.append(Shape(instance.vocab_size, instance.draft_length, instance.num_paths))
     return None, right, too_slow
@@ -158,12 +158,12 @@ def _small(subject: RuleSubject, context: Context) -> Iterator[Case]:
     for vocab, length in SMALL:
         if vocab <= largest:
             toy = panel(vocab, length, subject.num_paths, seed)["flat"]
-            yield Case("flat", PATHS, toy, subject.paths(toy))
+            yield Case("flat", "flat", PATHS, toy, subject.paths(toy))
     for number, (kind, vocab, length, drafting) in enumerate(later_sizes(subject.on_trees)):
         toys = panel(vocab, length, 1, seed)
         name = main_instances(toys)[number % 2]
-        yield Case(name, kind, toys[name], drafting)
+        yield Case(name, name, kind, toys[name], drafting)
     if "float32" in context.shapes.dtypes:
         toy = panel(3, DEPTH, subject.num_paths, seed)["good-draft"]
         for kind, drafting in subject.one_of_each(toy).items():
-            yield Case("good-draft", kind, toy, drafting, "float32")
+            yield Case("good-draft", "good-draft", kind, toy, drafting, "float32")

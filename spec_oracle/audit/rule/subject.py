@@ -1,21 +1,22 @@
 """Rules: objects that take every random decision from a source, so that they can be enumerated."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import ClassVar, Final
 
 import numpy as np
 
 import verifiers
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import Context, stream
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.instances import instances_for, panel
+from spec_oracle.audit.draws import plain_verification
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.draftings import (
     DEPTH,
     PATHS,
-    Case,
     SampledDrafts,
     draftings,
     one_of_each,
@@ -89,10 +90,7 @@ class RuleSubject:
         """Whether a call hands a state to the next one."""
         return isinstance(self.rule, StatefulVerifier)
 
-    @property
-    def path_rule_at(self) -> Callable[[int], str] | None:
-        """The declared rule, by draft length."""
-        return self.facts.rule_at
+    path_rule_at = property(attrgetter("facts.rule_at"), doc="The declared rule, by draft length.")
 
     @property
     def drafting(self) -> Siblings:
@@ -120,31 +118,14 @@ class RuleSubject:
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
         return {PATHS: self.paths(instance), **trees}
 
-    def cases(self, context: Context) -> list[Case]:
-        """Return what one call is run on: K paths of every instance, then trees, kind after kind."""
-        inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
-        small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
-        of_trees = {toy: draftings(self.on_trees, one.draft_length) for toy, one in small.items()}
-        return [
-            *(
-                Case(toy, PATHS, instance, self.paths(instance))
-                for toy, instance in instances_for(context, self.num_paths).items()
-            ),
-            *(
-                Case(toy, kind, small[toy], kinds[kind])
-                for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds)
-                for toy, kinds in of_trees.items()
-                if kind in kinds
-            ),
-        ]
-
     def plain_call(self, seed: int) -> None:
-        """Verify one batch and one request of every kind of drafts; errors are those of the contract."""
-        toy, rng = panel(3, 3, self.num_paths, seed)["flat"], stream(seed, "first-call")
-        for drafting in self.one_of_each(toy).values() if not isinstance(self.rule, ModelBound) else ():
-            sampled = SampledDrafts(toy, drafting)
+        """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
+        plain_verification(self.code, self.drafting, self.num_paths, seed)
+        for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
+            rng = stream(seed, "first-call")
+            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
             for batch in _BATCHES:
-                verdicts(self, sampled.sample(batch, rng), rng.random((batch, UNIFORMS)))
+                verdicts(self, drawn.sample(batch, rng), rng.random((batch, UNIFORMS)))
 
     @cached_property
     def code(self) -> SamplerCode:
