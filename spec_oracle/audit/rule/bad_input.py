@@ -37,7 +37,7 @@ _REQUESTS: Final = 32
 _LARGEST: Final = 1 - 2.0**-53
 
 
-class Case(NamedTuple):
+class UnusualCall(NamedTuple):
     """What is special, the drafts, and the requests that must stay inside the target's support."""
 
     name: str
@@ -61,7 +61,7 @@ def bad_input(subject: RuleSubject, context: Context) -> CheckResult:
         for _ in range(effort.BAD_INPUT_EDGE_ROUNDS):
             edges = rng.choice([0.0, 0.5, _LARGEST], size=uniforms.shape)
             edges = np.where(edges == 0.5, rng.random(edges.shape), edges)
-            asked.append((Case(EDGES, healthy, everyone, may_refuse=False), edges))
+            asked.append((UnusualCall(EDGES, healthy, everyone, may_refuse=False), edges))
         for case, given in asked:
             call: dict[str, Any] = {"drafts": case.drafts, "uniforms": given}
             call |= {"judged": case.judged, "may_refuse": case.may_refuse}
@@ -109,7 +109,7 @@ def _healthy(sampled: Drafts) -> Drafts:
     return Drafts(sampled.tokens, sampled.parents, *rows, sampled.num_paths)
 
 
-def _cases(healthy: Drafts, law: Siblings) -> Iterator[Case]:
+def _cases(healthy: Drafts, law: Siblings) -> Iterator[UnusualCall]:
     """Yield broken input: in each, every fourth request has a broken row of the root, or a broken place.
 
     A q that is off must not harm other requests; one that is NaN tells nothing, and then the target alone
@@ -123,21 +123,23 @@ def _cases(healthy: Drafts, law: Siblings) -> Iterator[Case]:
             spoil(spoilt[::4, 0])
             judged = everyone if (kind, name) == ("NaN", "draft") else sound
             spoilt_rows: Any = {name: TreeRows(spoilt)}
-            yield Case(f"{kind} {name} probabilities", replace(healthy, **spoilt_rows), judged)
+            yield UnusualCall(f"{kind} {name} probabilities", replace(healthy, **spoilt_rows), judged)
     vocab, places, paths = healthy.vocab_size, healthy.places, healthy.num_paths
     # Ids wrap to every token but 0 in code that takes them modulo V.
     beyond = 1 + np.arange(len(sound[::4])) % (vocab - 1)
     if paths is not None:
         tokens = _with_first(healthy.tokens, vocab + beyond, paths)
         parents = parents_of_paths(tokens.reshape(healthy.batch, -1, paths).transpose(0, 2, 1))
-        yield Case("drafted id beyond V", replace(healthy, tokens=tokens, parents=parents), sound)
+        yield UnusualCall("drafted id beyond V", replace(healthy, tokens=tokens, parents=parents), sound)
         return
     for name, ids in (("drafted id beyond V", vocab + beyond), ("negative drafted id", beyond - vocab - 1)):
-        yield Case(name, replace(healthy, tokens=_with_first(healthy.tokens, ids)), sound)
+        yield UnusualCall(name, replace(healthy, tokens=_with_first(healthy.tokens, ids)), sound)
     if law is Siblings.DISTINCT:
         equal = healthy.tokens.copy()
         equal[::4, 1] = np.where(healthy.parents[::4, 1] == ROOT, equal[::4, 0], equal[::4, 1])
-        yield Case("equal siblings where distinct ones are said", replace(healthy, tokens=equal), everyone)
+        yield UnusualCall(
+            "equal siblings where distinct ones are said", replace(healthy, tokens=equal), everyone
+        )
     for name, parent in (
         ("parent that does not exist", places),
         ("parent after its child", places - 1),
@@ -145,11 +147,11 @@ def _cases(healthy: Drafts, law: Siblings) -> Iterator[Case]:
         ("negative number for a parent", EMPTY - 1),
         ("child of an empty place", EMPTY),
     ):
-        yield Case(name, replace(healthy, parents=_with_first(healthy.parents, parent)), sound)
+        yield UnusualCall(name, replace(healthy, parents=_with_first(healthy.parents, parent)), sound)
     for name, step in (("trees without a token beside others", 4), ("trees without a token", 1)):
         parents = healthy.parents.copy()
         parents[::step] = EMPTY
-        yield Case(name, replace(healthy, parents=parents), everyone, may_refuse=False)
+        yield UnusualCall(name, replace(healthy, parents=parents), everyone, may_refuse=False)
 
 
 def _with_first(array: Integers, values: Integers | int, places: int = 1) -> Integers:

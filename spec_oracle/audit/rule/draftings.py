@@ -31,7 +31,7 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
 """Parents of slots that are two tokens deep."""
 
 
-class Case(NamedTuple):
+class ToyDrafts(NamedTuple):
     """A ``toy`` instance, and how its drafts are drawn; ``dtype`` is the number type of the rows."""
 
     name: str

@@ -18,7 +18,7 @@ from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Remarks, Status
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, Case, draftings
+from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, draftings
 from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import InvalidInputError
@@ -58,24 +58,24 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
         findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=best))
     if found.status is Status.PASSED and subject.name not in verifiers.names():
         findings = with_length(subject, findings, laws)
-    for what, is_paths in (("paths", True), ("draft trees", False)):
+    for what, is_paths in (("draft trees", False), ("paths", True)):
         some = [law.accepted_length_pmf for case, law in laws.items() if (case.kind == PATHS) is is_paths]
         missing = never_happened(some) if some else "was not run in this time" * is_paths
-        if missing and found.status is Status.PASSED and not facts.bound:
+        if missing and found.status is not Status.FAILED and not facts.bound:
             found = replace(found, status=Status.INCONCLUSIVE, detail=f"on these {what} it {missing}")
     return replace(found, findings=findings, remarks=remarks)
 
 
 def _until_wrong(
     subject: RuleSubject, context: Context, facts: Facts
-) -> tuple[Mapping[Case, EmissionLaw], str, str, Sequence[str]]:
+) -> tuple[Mapping[ToyDrafts, EmissionLaw], str, str, Sequence[str]]:
     """Run kind after kind, until the rule is wrong: return the output distributions of what was run.
 
     Then the kind for which it is wrong, or K paths; what is wrong where there is no distribution; and which
     cases the time did not suffice for.
     """
     end = math.inf if context.exact else time.process_time() + context.budget
-    laws, too_slow, failure = dict[Case, EmissionLaw](), list[str](), ""
+    laws, too_slow, failure = dict[ToyDrafts, EmissionLaw](), list[str](), ""
     for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
         for case, law in enumerated(subject, context, cases, end):
             if isinstance(law, EmissionLaw):
@@ -89,22 +89,22 @@ def _until_wrong(
     return laws, PATHS, "", too_slow
 
 
-def cases_of(subject: RuleSubject, context: Context) -> Iterator[Case]:
+def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
     """Yield what one call is run on: K paths of every instance, then trees, kind after kind."""
     inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
     for toy, instance in instances_for(context, subject.num_paths).items():
-        yield Case(toy, toy, PATHS, instance, subject.paths(instance))
+        yield ToyDrafts(toy, toy, PATHS, instance, subject.paths(instance))
     small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
     of_trees = {toy: draftings(subject.on_trees, one.draft_length) for toy, one in small.items()}
     for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds):
         for toy, kinds in of_trees.items():
             if kind in kinds:
-                yield Case(f"{toy}, {kind}", toy, kind, small[toy], kinds[kind])
+                yield ToyDrafts(f"{toy}, {kind}", toy, kind, small[toy], kinds[kind])
 
 
 def enumerated(
-    subject: RuleSubject, context: Context, cases: Iterable[Case], end: float
-) -> Iterator[tuple[Case, EmissionLaw | str]]:
+    subject: RuleSubject, context: Context, cases: Iterable[ToyDrafts], end: float
+) -> Iterator[tuple[ToyDrafts, EmissionLaw | str]]:
     """Yield the output distribution of every case; what is wrong where there is none; "" for want of time."""
     for case in cases:
         try:

@@ -15,7 +15,7 @@ import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.exact_comparison import LawsAfter, accepts, declared_length, with_rule
 from spec_oracle.audit.results import CheckResult, Findings, not_asked
-from spec_oracle.audit.rule.draftings import PATHS, Case
+from spec_oracle.audit.rule.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
 from spec_oracle.exact.arithmetic import NUMPY
@@ -35,7 +35,7 @@ def length(subject: RuleSubject, context: Context) -> CheckResult:
     return context.findings.length or not_asked("no rule is declared")
 
 
-def with_length(subject: RuleSubject, found: Findings, laws: Mapping[Case, EmissionLaw]) -> Findings:
+def with_length(subject: RuleSubject, found: Findings, laws: Mapping[ToyDrafts, EmissionLaw]) -> Findings:
     """Add how much is accepted, and which rule emits the same, if none is declared."""
     # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
     telling = [case for case in laws if case.toy in {"flat", "peaked"}] or [*laws]
@@ -57,7 +57,7 @@ def with_length(subject: RuleSubject, found: Findings, laws: Mapping[Case, Emiss
     return with_rule(found, after, names)
 
 
-def _after(subject: RuleSubject, case: Case) -> LawsAfter:
+def _after(subject: RuleSubject, case: ToyDrafts) -> LawsAfter:
     """Return the law of what is emitted after some drafts of a case, by their numbers."""
     table = DraftTable(case.instance.floats, case.drafting, NUMPY)
     rows = np.unique(np.linspace(0, len(table.law.probability) - 1, _DRAFTS).astype(np.int64))

@@ -17,7 +17,7 @@ from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.rule.draftings import DEPTH, Case
+from spec_oracle.audit.rule.draftings import DEPTH, ToyDrafts
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.shapes import enumerated_shape
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -39,7 +39,7 @@ EVERY_ID: Final = 257
 VOCABULARIES: Final = (32_000, 151_936)
 """Of Llama 2 and Qwen 2.5."""
 
-_EDGES: Final = (0, 127, 128, 255, 256, 257, 2048, 2049, 32767, 32768, 65535, 65536, 65537)
+_EDGES: Final = (0, 127, 128, 255, 256, 257, 2048, 2049, 32768, 65536)
 """Ids at which narrower types of numbers end or have gaps; the last id of the vocabulary is tried, too."""
 
 _TURNS: Final = 8
@@ -86,7 +86,7 @@ def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
     """Find the output distribution in one number type; raises `NotTracedError` where it cannot be found."""
     toy = panel(3, DEPTH, subject.num_paths, context.seed)["flat"]
     cases = [
-        Case("flat", "flat", kind, toy, drafting, dtype)
+        ToyDrafts("flat", "flat", kind, toy, drafting, dtype)
         for kind, drafting in subject.one_of_each(toy).items()
     ]
     for case, law in enumerated(subject, replace(context, exact=False), cases, math.inf):

@@ -18,7 +18,7 @@ from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, Case, later_sizes
+from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, later_sizes
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
@@ -42,7 +42,7 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 }
 """Axes of a verifier that is enumerated: the rows of a batch are outcomes of decisions there."""
 
-_OF_VALUES: Final = 1 / 6
+_OF_VALUES: Final = 1 / 4
 """Share of the budget for the shapes of the design that have every value of every axis."""
 
 _TURNS: Final = 8
@@ -56,15 +56,16 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
+    end = time.process_time() + context.shape_seconds
     covered, extent = Covered(), _extent(subject, context)
     try:
-        _try_design(subject, context, covered, extent)
+        _try_design(subject, context, covered, extent, end)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     if covered.wrong:
         found = covered.result(extent, context)
         return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
-    wrong, right, too_slow = _after_all_drafts(subject, context, covered)
+    wrong, right, too_slow = _after_all_drafts(subject, context, covered, end)
     found = wrong or covered.result(extent, context)
     if found.status is not Status.PASSED:
         return found
@@ -75,11 +76,14 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
 
 
 def _after_all_drafts(
-    subject: RuleSubject, context: Context, covered: Covered
+    subject: RuleSubject, context: Context, covered: Covered, end: float
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
     for case in _small(subject, context):
+        is_of_paths = case.kind == PATHS and case.dtype == "float64"
+        if is_of_paths and time.process_time() > end:  # at such sizes the design has others
+            continue
         ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
         if not law:
             too_slow.append(str(case))
@@ -92,7 +96,7 @@ def _after_all_drafts(
             says = f"total variation {tv:.3g} at {case}"
             return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
         right.append(str(case))
-        if case.kind == PATHS and case.dtype == "float64":
+        if is_of_paths:
             covered.small.append(Shape(instance.vocab_size, instance.draft_length, instance.num_paths))
     return None, right, too_slow
 
@@ -107,20 +111,20 @@ def _extent(subject: RuleSubject, context: Context) -> Extent:
     return Extent(design(**axes), declared)
 
 
-def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent: Extent) -> None:
+def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent: Extent, end: float) -> None:
     """Enumerate the rule at shapes that have every value, then at those that have all pairs of values.
 
     For a rule with too many outcomes at some of the first, the values missing are tried at the smallest
     shapes that have them, whose rows have few possible tokens, in place of the pairs.
     """
     started, laws, most = time.process_time(), _laws(subject), context.shapes.most
-    shapes, seconds = extent.design.shapes[:most], context.shape_seconds
+    shapes, is_long = extent.design.shapes[:most], context.shape_seconds >= SHAPES_MANY_SECONDS
     first, early = extent.design.of_values, extent.design.early
     covered.try_shapes(subject, context, shapes[:first], laws, started + _OF_VALUES * context.budget)
     missing = extent.missing([one.shape for one in covered.shapes]) if most is None else {}
     if not missing:
-        pairs, seed = shapes[first if seconds >= SHAPES_MANY_SECONDS else early :], context.seed + first
-        covered.try_shapes(subject, context, pairs, laws, started + seconds, seed, SHAPES_PAIR_SHARE)
+        pairs, seed = shapes[first if is_long else early :], context.seed + first
+        covered.try_shapes(subject, context, pairs, laws, end, seed, SHAPES_PAIR_SHARE)
     end = time.process_time() + _OF_VALUES * context.budget
     for turn in range(_TURNS):
         missing = missing and extent.missing([one.shape for one in covered.shapes])
@@ -152,18 +156,18 @@ def _laws(subject: RuleSubject) -> Laws:
     return laws
 
 
-def _small(subject: RuleSubject, context: Context) -> Iterator[Case]:
+def _small(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
     """Yield small sizes: of K paths and of trees, then in float32 one kind of every law of siblings."""
     largest, seed = traits_of(subject.rule).largest_vocab_size or math.inf, context.seed
     for vocab, length in SMALL:
         if vocab <= largest:
             toy = panel(vocab, length, subject.num_paths, seed)["flat"]
-            yield Case("flat", "flat", PATHS, toy, subject.paths(toy))
+            yield ToyDrafts("flat", "flat", PATHS, toy, subject.paths(toy))
     for number, (kind, vocab, length, drafting) in enumerate(later_sizes(subject.on_trees)):
         toys = panel(vocab, length, 1, seed)
         name = main_instances(toys)[number % 2]
-        yield Case(name, name, kind, toys[name], drafting)
+        yield ToyDrafts(name, name, kind, toys[name], drafting)
     if "float32" in context.shapes.dtypes:
         toy = panel(3, DEPTH, subject.num_paths, seed)["good-draft"]
         for kind, drafting in subject.one_of_each(toy).items():
-            yield Case("good-draft", "good-draft", kind, toy, drafting, "float32")
+            yield ToyDrafts("good-draft", "good-draft", kind, toy, drafting, "float32")
