@@ -43,9 +43,8 @@ class ToyDrafts(NamedTuple):
 
     def __str__(self) -> str:
         """Return what a person reads, of checks that try several sizes and types."""
-        toy = self.instance
-        size = f"V = {toy.vocab_size}, L = {toy.draft_length}"
-        return f"{size}, {self.dtype}, {self.kind}, instance {self.toy!r}"
+        size = f"V = {self.instance.vocab_size}, L = {self.instance.draft_length}"
+        return f"{size}, {self.dtype}, {self.kind}"
 
 
 @cache

@@ -120,8 +120,13 @@ def ids_kept(subject: RuleSubject, context: Context, rate: float, *, vocab_size:
     trees = {kind: drafting.law(toy.floats) for kind, drafting in subject.one_of_each(toy).items()}
     for kind in {law.tokens.tobytes(): kind for kind, law in trees.items()}.values():  # those that differ
         drafts = _certain(trees[kind], ids, vocab_size)
-        with raising():
-            laws = conditional_laws(subject.rule, drafts, array=subject.array)
+        try:
+            with raising():
+                laws = conditional_laws(subject.rule, drafts, array=subject.array)
+        except (DecisionError, VerdictError) as error:
+            return failed(f"{error} (V = {vocab_size:,}, {kind})", how=How.PROVEN)
+        except NotTracedError as error:
+            return inconclusive(f"could not find which ids are emitted: {error}")
         for request, law in enumerate(laws):
             wanted = (int(first[request]), int(last[request]))
             wrong = {one: mass for one, mass in law.emissions.items() if one != wanted[: len(one)]}

@@ -93,7 +93,7 @@ def _after_all_drafts(
         tv, instance = float(law.total_variation), case.instance
         rounding = FLOAT32_ROUNDING if case.dtype == "float32" else 0.0
         if tv > max(subject.facts.explained(instance.draft_length + 1), rounding):
-            says = f"total variation {tv:.3g} at {case}"
+            says = f"total variation {tv:.3g} at {case}, instance {case.toy!r}"
             return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
         right.append(str(case))
         if is_of_paths:

@@ -279,6 +279,22 @@ def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
     assert "was emitted by request 0 where 0 has probability 1 (V = 257, " in found.detail
 
 
+class IdsOfSixteenBits:
+    """Keeps the next token as a signed number of 16 bits."""
+
+    accepts = frozenset({"top"})
+
+    def verify(self, drafts, decisions):
+        verdict = verified("nss", drafts, decisions)
+        return replace(verdict, next_token=np.asarray(verdict.next_token).astype(np.int16))
+
+
+def test_an_id_that_becomes_negative_fails_scale():
+    found = result_of("scale", of_rule("mine", IdsOfSixteenBits()), Context())
+    assert found.status is Status.FAILED
+    assert re.search(r"next_token: -\d+ at row .* \(V = 151,936, ", found.detail)
+
+
 @pytest.mark.parametrize("name", by_day(verifiers.names(), {"traversal", "univer"}))
 def test_scale_and_bad_input_pass_in_torch(name):
     pytest.importorskip("torch")
