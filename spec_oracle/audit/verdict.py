@@ -10,7 +10,7 @@ import verifiers
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.exact_comparison import accepts_paths
+from spec_oracle.audit.exact_comparison import accepts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditedCode, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
@@ -24,6 +24,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.subject import Subject
 from spec_oracle.exact import emission_law
+from spec_oracle.exact.call import paths_of
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
 from verifiers import Siblings
@@ -255,7 +256,7 @@ def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -
 @lru_cache(maxsize=256)
 def _of_rule(instance: Instance, rule: str, drafting: Siblings) -> tuple[float, ...]:
     """Return the law of the accepted length of a rule, () if it does not accept such paths."""
-    if not accepts_paths(rule, drafting):
+    if not accepts(rule, paths_of(instance, drafting)):
         return ()
     law = emission_law(verifiers.get(rule), instance, drafting=drafting)
     return tuple(map(float, law.accepted_length_pmf))

@@ -6,7 +6,6 @@ whatever the vocabulary.
 """
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from spec_oracle.exact.enumeration import (
     ScriptedDecisions,
     enumerate_branches,
 )
-from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.errors import TooManyBranchesError, require_time
 from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts
@@ -98,8 +97,7 @@ def conditional_laws(
     chosen = arithmetic(array=array, dtype=dtype)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> Emitted:
-        if time.process_time() > end:
-            raise TooManyBranchesError("the time for this distribution is over")
+        require_time(end)
         some = drafts.take(rows)
         given = converted(some, chosen)
         verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]

@@ -1,5 +1,6 @@
 """The exact law of what one call of a verifier emits."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ from spec_oracle.exact.call import (
 )
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
@@ -103,6 +105,7 @@ def emission_law(
     array: str = "numpy",
     dtype: str = "float64",
     merged: bool = True,
+    end: float = math.inf,
 ) -> EmissionLaw:
     """Return the law of what one call of ``verifier`` emits on ``instance``, by running every outcome.
 
@@ -111,10 +114,11 @@ def emission_law(
     which the verifier does the same, by what its `verifiers.Traits` declare (``walks``, ``any_order``), are
     run once; ``merged=False`` runs every draft tree and takes nothing on trust. ``exact=True`` computes in
     rationals, where a lossless verifier's total variation is exactly 0. Otherwise ``array`` ("numpy" or
-    "torch") and ``dtype`` choose the arithmetic under test; masses are float64.
+    "torch") and ``dtype`` choose the arithmetic under test; masses are float64. ``end`` is the processor time
+    up to which outcomes are run.
 
     Raises `InvalidInputError` for bad arguments and for traits that are seen to be untrue, `DecisionError` or
-    `VerdictError` for code that is no verifier.
+    `VerdictError` for code that is no verifier, `TooManyBranchesError` at the ``end``.
 
     >>> import verifiers
     >>> from spec_oracle.exact.drafting import ShapedTrees, TreeShape
@@ -139,18 +143,18 @@ def emission_law(
     else:
         drawn = paths_of(numbers, trees) if isinstance(trees, Siblings) else trees
         table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order)
-        masses = _enumerated_masses(bound, table, numbers, chosen)
+        masses = _enumerated_masses(bound, table, numbers, chosen, end)
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1
 
         def decode() -> Numbers:
-            return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype).law
+            return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype, end=end).law
 
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 
 
 def _enumerated_masses(
-    bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic
+    bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic, end: float
 ) -> list[Numbers]:
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table.
 
@@ -161,6 +165,7 @@ def _enumerated_masses(
     vocab = numbers.vocab_size
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
+        require_time(end)
         drafts = table.drafts(rows)
         verdict, _ = call_verifier(bound, drafts, decisions, fresh_state(bound, len(rows)))
         path = drafts.path_to(chosen.from_numpy(checked_node(verdict, drafts, chosen)))

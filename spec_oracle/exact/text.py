@@ -1,5 +1,6 @@
 """The exact law of the text that several calls of a verifier decode, carried state included."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,9 @@ from spec_oracle.exact.call import (
     paths_of,
     prepared_call,
 )
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import require_memory
@@ -73,12 +76,14 @@ def decoded_law(
     array: str = "numpy",
     dtype: str = "float64",
     stop_token: int | None = None,
+    drafting: Drafting | None = None,
+    end: float = math.inf,
 ) -> DecodedLaw:
     """Enumerate the text of as many calls as it takes to decode ``num_tokens`` tokens.
 
     Every call drafts afresh from the context reached so far and gets the state of the call before. A
-    ``stop_token`` ends the text wherever it stands in an emission. Arithmetic and errors as for
-    `emission_law`.
+    ``stop_token`` ends the text wherever it stands in an emission. ``drafting`` None: the K paths of the
+    instance, by the law that the verifier declares. Arithmetic, ``end`` and errors as for `emission_law`.
 
     >>> import verifiers
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
@@ -93,7 +98,7 @@ def decoded_law(
     if stop_token is not None and not (is_whole(stop_token) and 0 <= stop_token < vocab):
         raise InvalidInputError(f"stop_token: {stop_token!r} outside 0..{vocab - 1}")
     require_memory(vocab, num_tokens, exact=exact)
-    calls = _FurtherCalls(bound, numbers, chosen)
+    calls = _FurtherCalls(bound, numbers, chosen, drafting, end)
     law = np.full(vocab**num_tokens, calls.zero)
     pending = [_OpenText((), fresh_state(verifier, 1), calls.zero + 1)]
     while pending:
@@ -178,8 +183,17 @@ def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
 class _FurtherCalls:
     """Runs one more call for all texts that share their last tokens."""
 
-    def __init__(self, verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> None:
+    def __init__(
+        self,
+        verifier: AnyVerifier,
+        instance: Instance,
+        chosen: Arithmetic,
+        drafting: Drafting | None = None,
+        end: float = math.inf,
+    ) -> None:
         self._verifier, self._instance, self._chosen = verifier, instance, chosen
+        self._drafting = drafting or paths_of(instance, drafting_of(verifier))
+        self._end = end
         self._tables: dict[tuple[int, int], DraftTable] = {}
         self.zero = chosen.prepare(instance.target.levels[0][:1, 0])[0] * 0
 
@@ -187,8 +201,7 @@ class _FurtherCalls:
         key = self._instance.target.index(text)
         if key not in self._tables:
             after = self._instance.after(text)
-            drafting = paths_of(after, drafting_of(self._verifier))
-            self._tables[key] = DraftTable(after, drafting, self._chosen)
+            self._tables[key] = DraftTable(after, self._drafting, self._chosen)
         return self._tables[key]
 
     def continued(self, items: list[_OpenText]) -> list[_OpenText]:
@@ -200,6 +213,7 @@ class _FurtherCalls:
         states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
 
         def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers, State]:
+            require_time(self._end)
             drafts = table.drafts(rows % tuples)
             state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
             verdict, state = call_verifier(self._verifier, drafts, decisions, state)

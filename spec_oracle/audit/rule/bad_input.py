@@ -1,148 +1,145 @@
 """The check `bad-input` of rules: what they emit after extreme uniforms, and for broken input.
 
-Rules are called as samplers, and on the trees that they accept. Valid trees, those without a token included,
-must give tokens that the target gives a positive probability, whatever the uniforms. Broken distributions,
-ids and trees may be refused with an exception, though not by a call without end; what is returned instead
-must still be a place whose way leads to the root, tokens of the vocabulary, and, for every healthy request,
-tokens that are possible. One failure is proof.
+Rules are called on drafts of every law of siblings that they accept. Valid drafts, those without a token
+included, must give tokens that the target gives a positive probability, whatever the uniforms. Broken
+distributions, ids and trees may be refused with an exception, though not by a call without end; what is
+returned instead must still be a place whose way leads to the root, tokens of the vocabulary, and, for every
+healthy request, tokens that are possible. One failure is proof.
 """
 
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, label, one_of_each
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
-from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, on_broken_input, strike
+from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
+from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.threads import CallEndedError, at_most
-from verifiers import EMPTY, ROOT, Drafts, Siblings
+from verifiers import EMPTY, ROOT, Drafts, Paths, Siblings
+from verifiers.drafts import parents_of_paths
+from verifiers.rows import TreeRows
+
+_REQUESTS: Final = 32
+_LARGEST: Final = 1 - 2.0**-53
 
 
-@dataclass(frozen=True)
-class Trees:
-    """Draft trees as arrays, which may be broken: ids, parents, and both models' rows [B, N+1, V]."""
+class UnusualCall(NamedTuple):
+    """What is special, the drafts, and the requests that must stay inside the target's support."""
 
-    tokens: Integers
-    parents: Integers
-    draft_probs: Floats
-    target_probs: Floats
-
-    @classmethod
-    def of(cls, drafts: Drafts) -> "Trees":
-        """Return the arrays of drafts."""
-        return cls(drafts.tokens, drafts.parents, drafts.draft.dense(), drafts.target.dense())
-
-    @property
-    def drafts(self) -> Drafts:
-        """The drafts, as a rule takes them."""
-        return Drafts.of_tree(self.tokens, self.parents, self.draft_probs, self.target_probs)
-
-    @property
-    def batch(self) -> int:
-        """Number of requests, B."""
-        return len(self.tokens)
-
-    @property
-    def places(self) -> int:
-        """Number of places for drafted tokens, N."""
-        return int(self.tokens.shape[1])
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of tokens, V."""
-        return int(self.target_probs.shape[2])
-
-
-Case: TypeAlias = tuple[str, Trees, Judged]
-"""What is broken, the draft trees, and the requests that must stay inside the target's support."""
-
-_LARGEST = 1 - 2.0**-53
+    name: str
+    drafts: Drafts
+    judged: Judged
+    may_refuse: bool = True
 
 
 def bad_input(subject: RuleSubject, context: Context) -> CheckResult:
-    """Judge what comes of extreme uniforms and of input that is no law: as a sampler, then on trees."""
+    """Judge what comes of extreme uniforms and of input that is no law, for every law of siblings."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
-    as_sampler = on_broken_input(subject, context)
-    if as_sampler.status is not Status.PASSED or not subject.on_trees:
-        return as_sampler
-    on_trees = _on_trees(subject, context)
-    return on_trees if on_trees.status is Status.FAILED else as_sampler
-
-
-def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
-    """Judge a rule on broken trees and extreme uniforms, for every law of siblings that it accepts."""
-    rng, toy = context.stream("tree/bad-input"), panel(3, DEPTH, 1, context.seed)["zeros"]
-    wrong = dict[str, str]()
-    for drafting in one_of_each(subject.on_trees, DEPTH).values():
-        drawn = SampledDrafts(toy, drafting).sample(effort.BAD_INPUT_LEAST_REQUESTS, rng)
-        healthy = _with_impossible_drafts(Trees.of(drawn))
+    rng, toy = context.stream("tree/bad-input"), panel(3, 3, subject.num_paths, context.seed)["zeros"]
+    wrong = dict[str, tuple[str, dict[str, Any]]]()
+    for kind, drafting in subject.one_of_each(toy).items():
+        healthy = _healthy(SampledDrafts(toy, drafting).sample(_REQUESTS, rng))
         uniforms = rng.random((healthy.batch, UNIFORMS))
         limit = _limit(subject, healthy, uniforms)
-        asked: list[tuple[Case, Floats, bool]] = [
-            *((case, uniforms, True) for case in _broken(healthy, drafting.siblings)),
-            *((case, uniforms, False) for case in _without_tokens(healthy)),
-        ]
+        asked = [(case, uniforms) for case in _cases(healthy, drafting.siblings)]
         everyone = np.ones(healthy.batch, dtype=bool)
         for _ in range(effort.BAD_INPUT_EDGE_ROUNDS):
             edges = rng.choice([0.0, 0.5, _LARGEST], size=uniforms.shape)
             edges = np.where(edges == 0.5, rng.random(edges.shape), edges)
-            asked.append(((EDGES, healthy, everyone), edges, False))
-        for (name, trees, judged), given, may_refuse in asked:
-            says = _complaint(subject, trees, given, limit, judged, may_refuse=may_refuse)
-            if says:
-                wrong.setdefault(name, f"{says} ({label(drafting.siblings)})")
-    if wrong:
-        return failed("; ".join(f"{name}: {says}" for name, says in wrong.items()), how=How.REPLAYED)
-    return passed("", how=How.REPLAYED)
+            asked.append((UnusualCall(EDGES, healthy, everyone, may_refuse=False), edges))
+        for case, given in asked:
+            call: dict[str, Any] = {"drafts": case.drafts, "uniforms": given}
+            call |= {"judged": case.judged, "may_refuse": case.may_refuse}
+            if case.name not in wrong and (says := _complaint(subject, **call, limit=limit)):
+                wrong[case.name] = f"{says} ({kind})", call
+    if not wrong:
+        detail = "broken input is refused, or every emitted token has a positive probability"
+        return passed(detail, how=How.REPLAYED)
+    listed = "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items())
+    says, call = next(iter(wrong.values()))
+    return with_inputs(
+        failed(listed, how=How.REPLAYED), "one_verification", subject, context, 0.0, call, says
+    )
 
 
-def _with_impossible_drafts(drafts: Trees) -> Trees:
+@part
+def one_verification(
+    subject: RuleSubject,
+    context: Context,
+    rate: float,
+    *,
+    drafts: Drafts | Paths,
+    uniforms: Floats,
+    judged: Judged,
+    may_refuse: bool,
+) -> CheckResult:
+    """Judge one call; it may raise if it ``may_refuse`` its input, and only requests ``judged`` [B] count."""
+    del context, rate
+    limit = effort.BAD_INPUT_SECONDS
+    if says := _complaint(subject, as_drafts(drafts), uniforms, judged, may_refuse=may_refuse, limit=limit):
+        return failed(says, how=How.REPLAYED)
+    return passed("what the call returns is possible", how=How.REPLAYED)
+
+
+def _healthy(sampled: Drafts) -> Drafts:
     """Strike tokens out of target rows: a first child of every other request, token 0 of all rows.
 
     So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too.
     """
-    target, batch = drafts.target_probs.copy(), drafts.batch
-    strike(target[:, 0], np.where(np.arange(batch) % 2 == 0, drafts.tokens[:, 0], -1))
-    for row in range(drafts.places + 1):
+    target, batch = sampled.target.dense().copy(), sampled.batch
+    strike(target[:, 0], np.where(np.arange(batch) % 2 == 0, sampled.tokens[:, 0], -1))
+    for row in range(sampled.places + 1):
         strike(target[:, row], np.zeros(batch, dtype=np.int64))
-    return replace(drafts, target_probs=target)
+    rows = TreeRows(sampled.draft.dense()), TreeRows(target)
+    return Drafts(sampled.tokens, sampled.parents, *rows, sampled.num_paths)
 
 
-def _broken(healthy: Trees, law: Siblings) -> Iterator[Case]:
+def _cases(healthy: Drafts, law: Siblings) -> Iterator[UnusualCall]:
     """Yield broken input: in each, every fourth request has a broken row of the root, or a broken place.
 
     A q that is off must not harm other requests; one that is NaN tells nothing, and then the target alone
-    must decide.
+    must decide. Of K paths the first tokens are broken together; their parents cannot be. Then follow valid
+    trees without a token: in every fourth request, and in all of them.
     """
     sound, everyone = np.arange(healthy.batch) % 4 != 0, np.ones(healthy.batch, dtype=bool)
     for kind, spoil in SPOILT.items():
-        for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
-            spoilt = getattr(healthy, field).copy()
+        for name in ("draft", "target"):
+            spoilt = getattr(healthy, name).dense().copy()
             spoil(spoilt[::4, 0])
             judged = everyone if (kind, name) == ("NaN", "draft") else sound
-            yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), judged
-    vocab, places = healthy.vocab_size, healthy.places
+            spoilt_rows: Any = {name: TreeRows(spoilt)}
+            yield UnusualCall(f"{kind} {name} probabilities", replace(healthy, **spoilt_rows), judged)
+    vocab, places, paths = healthy.vocab_size, healthy.places, healthy.num_paths
     # Ids wrap to every token but 0 in code that takes them modulo V.
     beyond = 1 + np.arange(len(sound[::4])) % (vocab - 1)
-    for name, token in (("drafted id beyond V", vocab + beyond), ("negative drafted id", beyond - vocab - 1)):
-        yield name, _with_first(healthy, tokens=token), sound
+    if paths is not None:
+        tokens = _with_first(healthy.tokens, vocab + beyond, paths)
+        parents = parents_of_paths(tokens.reshape(healthy.batch, -1, paths).transpose(0, 2, 1))
+        yield UnusualCall("drafted id beyond V", replace(healthy, tokens=tokens, parents=parents), sound)
+        return
+    for name, ids in (("drafted id beyond V", vocab + beyond), ("negative drafted id", beyond - vocab - 1)):
+        yield UnusualCall(name, replace(healthy, tokens=_with_first(healthy.tokens, ids)), sound)
     if law is Siblings.DISTINCT:
         equal = healthy.tokens.copy()
         equal[::4, 1] = np.where(healthy.parents[::4, 1] == ROOT, equal[::4, 0], equal[::4, 1])
-        yield "equal siblings where distinct ones are said", replace(healthy, tokens=equal), everyone
+        yield UnusualCall(
+            "equal siblings where distinct ones are said", replace(healthy, tokens=equal), everyone
+        )
     for name, parent in (
         ("parent that does not exist", places),
         ("parent after its child", places - 1),
@@ -150,75 +147,77 @@ def _broken(healthy: Trees, law: Siblings) -> Iterator[Case]:
         ("negative number for a parent", EMPTY - 1),
         ("child of an empty place", EMPTY),
     ):
-        yield name, _with_first(healthy, parents=parent), sound
-
-
-def _with_first(healthy: Trees, **values: Any) -> Trees:
-    """Return the trees with another value of the first place in every fourth request."""
-    ((field, value),) = values.items()
-    array = getattr(healthy, field).copy()
-    array[::4, 0] = value
-    return replace(healthy, **{field: array})
-
-
-def _without_tokens(healthy: Trees) -> Iterator[Case]:
-    """Yield valid trees without a token: in every fourth request, and in all of them."""
-    everyone = np.ones(healthy.batch, dtype=bool)
+        yield UnusualCall(name, replace(healthy, parents=_with_first(healthy.parents, parent)), sound)
     for name, step in (("trees without a token beside others", 4), ("trees without a token", 1)):
         parents = healthy.parents.copy()
         parents[::step] = EMPTY
-        yield name, replace(healthy, parents=parents), everyone
+        yield UnusualCall(name, replace(healthy, parents=parents), everyone, may_refuse=False)
 
 
-def _limit(subject: RuleSubject, healthy: Trees, uniforms: Floats) -> float:
+def _with_first(array: Integers, values: Integers | int, places: int = 1) -> Integers:
+    """Return an array [B, N] with other values at the first place, or places, of every fourth request."""
+    changed = array.copy()
+    changed[::4, :places] = np.reshape(values, (-1, 1))
+    return changed
+
+
+def _limit(subject: RuleSubject, healthy: Drafts, uniforms: Floats) -> float:
     """Return how many seconds a call may take, from what one on valid input takes."""
     started = time.monotonic()
     with suppress(ContractError, SubjectRaisedError):
-        verdicts(subject, healthy.drafts, uniforms)
+        verdicts(subject, healthy, uniforms)
     return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
 
 
 def _complaint(
     subject: RuleSubject,
-    trees: Trees,
+    drafts: Drafts,
     uniforms: Floats,
-    limit: float,
     judged: Judged,
     *,
     may_refuse: bool,
+    limit: float,
 ) -> str:
     """Return what is wrong with a call, "" if nothing is."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
             warnings.simplefilter("ignore")
-            found = verdicts(subject, trees.drafts, uniforms)
+            found = verdicts(subject, drafts, uniforms)
     except CallEndedError as error:
         return str(error)
-    except SubjectRaisedError as error:
+    except (SubjectRaisedError, InvalidInputError) as error:
         return "" if may_refuse else str(error)
     except ContractError as error:
         return str(error)
-    return _impossible(trees, found, judged)
+    return _impossible(drafts, found, judged)
 
 
-def _impossible(trees: Trees, found: Integers, judged: NDArray[np.bool_]) -> str:
+def _impossible(drafts: Drafts, found: Integers, judged: Judged) -> str:
     """Name the first request that emits what is no emission, or a token to which its row gives no mass."""
-    rows = trees.target_probs
+    rows = drafts.target.dense()
     laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
     for request, (last, following) in enumerate(found.tolist()):
-        place, token, on_the_way = last, following, set[int]()
-        while True:
-            if not 0 <= token < trees.vocab_size:
+        places = _way(drafts.parents[request].tolist(), last)
+        if places is None:
+            return f"request {request} accepted place {last}, from which no way leads to the root"
+        tokens = [*drafts.tokens[request, places[1:]].tolist(), following]
+        for position, (place, token) in enumerate(zip(places, tokens, strict=True)):
+            if not 0 <= token < drafts.vocab_size:
                 return f"request {request} emitted {token}, which is no token of the vocabulary"
             if judged[request] and laws[request, place + 1] and not rows[request, place + 1, token]:
                 return (
-                    f"request {request} emitted token {token} after place {place}, "
+                    f"request {request} emitted token {token} at position {position}, "
                     "although the target gives it probability 0"
                 )
-            if place == ROOT:
-                break
-            on_the_way.add(place)
-            token, place = trees.tokens[request, place], int(trees.parents[request, place])
-            if not ROOT <= place < trees.places or place in on_the_way:
-                return f"request {request} accepted place {last}, from which no way leads to the root"
     return ""
+
+
+def _way(parents: list[int], last: int) -> list[int] | None:
+    """Return the places from the root to one of them, None where no way leads there."""
+    way = [last]
+    while way[0] != ROOT:
+        above = parents[way[0]]
+        if not ROOT <= above < len(parents) or above in way:
+            return None
+        way.insert(0, above)
+    return way

@@ -28,16 +28,16 @@ def batch(subject: RuleSubject, context: Context) -> CheckResult:
         for size in effort.BATCH_TURNS:
             drafts, order = drawn.sample(size, rng), rng.permutation(size)
             uniforms = rng.random((size, UNIFORMS))
-            for part_of in (in_another_order, each_alone):
-                found = part_of(subject, context, context.rate, drafts=drafts, uniforms=uniforms, order=order)
-                if found.status is not Status.PASSED:
-                    return found
+            given = {"drafts": drafts, "uniforms": uniforms, "order": order}
+            found = in_another_batch(subject, context, context.rate, **given)
+            if found.status is not Status.PASSED:
+                return found
     sizes = ", ".join(map(str, effort.BATCH_TURNS))
     return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
 
 
 @part
-def in_another_order(
+def in_another_batch(
     subject: RuleSubject,
     context: Context,
     rate: float,
@@ -46,52 +46,20 @@ def in_another_order(
     uniforms: Floats,
     order: Integers,
 ) -> CheckResult:
-    """Verify all requests in two orders with the same uniforms, and compare the verdicts."""
+    """Verify all requests in two orders, and some alone, with the same uniforms, and compare the verdicts."""
     del context, rate
     drafts = as_drafts(drafts)
     size, order = drafts.batch, np.argsort(np.argsort(order))
+    some = sorted({0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()})
     found = verdicts(subject, drafts, uniforms)
-    again = verdicts(subject, drafts.take(order), uniforms[order])
-    if (moved := (found[order] != again).any(axis=1)).any():
-        place = int(moved.argmax())
-        one, other = (
-            _said(drafts, order[place], found[order[place]]),
-            _said(drafts, order[place], again[place]),
-        )
-        detail = (
-            f"with the same uniforms, request {order[place]} of a batch of {size} gets {one} in one order, "
-            f"and {other} in another order"
-        )
-        return failed(detail, how=How.REPLAYED)
-    return passed("same results in any order", how=How.REPLAYED)
-
-
-@part
-def each_alone(
-    subject: RuleSubject,
-    context: Context,
-    rate: float,
-    *,
-    drafts: Drafts | Paths,
-    uniforms: Floats,
-    order: Integers,
-) -> CheckResult:
-    """Verify some requests together and alone with the same uniforms, and compare the verdicts."""
-    del context, rate
-    drafts = as_drafts(drafts)
-    size = drafts.batch
-    found = verdicts(subject, drafts, uniforms)
-    for request in sorted({0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()} & set(range(size))):
-        one = np.array([request])
-        alone = verdicts(subject, drafts.take(one), uniforms[one])
-        if not np.array_equal(found[one], alone):
-            there, here = (_said(drafts, request, verdict) for verdict in (found[request], alone[0]))
-            detail = (
-                f"with the same uniforms, request {request} of a batch of {size} gets {there} there, "
-                f"and {here} alone"
-            )
-            return failed(detail, how=How.REPLAYED)
-    return passed("same results alone", how=How.REPLAYED)
+    for how, other in (("in another order", order), *(("alone", np.array([one])) for one in some)):
+        again = verdicts(subject, drafts.take(other), uniforms[other])
+        if (moved := (found[other] != again).any(axis=1)).any():
+            place = int(moved.argmax())
+            one, two = (_said(drafts, other[place], verdict[place]) for verdict in (found[other], again))
+            where = f"request {other[place]} of a batch of {size} gets {one} there, and {two} {how}"
+            return failed(f"with the same uniforms, {where}", how=How.REPLAYED)
+    return passed("same results alone and in any order", how=How.REPLAYED)
 
 
 def _said(drafts: Drafts, request: int, verdict: Integers) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from verifiers import ROOT, Drafts, Siblings
 DEPTH: Final = 2
 """Of the audit's own trees; users' instances have deeper ones."""
 
+PATHS: Final = "K paths"
+"""The kind of drafts that every rule is run on."""
+
 _SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
-    "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
-    "one child, then two": (ROOT, 0, 0),
     "two children, one of which goes on": (ROOT, ROOT, 1, 1),
+    "one child, then two": (ROOT, 0, 0),
+    "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
 }
 _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
     "two paths": (ROOT, ROOT, 0, 1),
@@ -28,24 +31,38 @@ _BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
 """Parents of slots that are two tokens deep."""
 
 
+class ToyDrafts(NamedTuple):
+    """A ``toy`` instance, and how its drafts are drawn; ``dtype`` is the number type of the rows."""
+
+    name: str
+    toy: str
+    kind: str
+    instance: Instance
+    drafting: Drafting
+    dtype: str = "float64"
+
+    def __str__(self) -> str:
+        """Return what a person reads, of checks that try several sizes and types."""
+        size = f"V = {self.instance.vocab_size}, L = {self.instance.draft_length}"
+        return f"{size}, {self.dtype}, {self.kind}"
+
+
 @cache
 def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
-    """Return how trees of up to ``length`` tokens are drafted, by name, for every law that is accepted."""
+    """Return how trees of up to ``length`` tokens are drafted, by name: one of each law, then the others."""
+    laws = [[*_draftings_of(law, length)] for law in Siblings if law in accepts]
+    firsts, others = [one[:1] for one in laws], [one[1:] for one in laws]
     return {
-        f"{label(law)}, {name}": drafting
-        for law in Siblings
-        if law in accepts
-        for name, drafting in _draftings_of(law, length)
+        f"{label(drafting.siblings)}, {name}": drafting
+        for some in (*firsts, *others)
+        for name, drafting in some
     }
 
 
 @cache
 def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, Drafting]:
     """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
-    firsts = dict[Siblings, tuple[str, Drafting]]()
-    for name, drafting in draftings(accepts, length).items():
-        firsts.setdefault(drafting.siblings, (name, drafting))
-    return dict(firsts.values())
+    return dict([*draftings(accepts, length).items()][: len(accepts)])
 
 
 def label(law: Siblings) -> str:
@@ -73,27 +90,35 @@ def _deepened(parents: tuple[int, ...], length: int) -> TreeShape:
 
 
 def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, Drafting]]:
-    """Yield what `shapes` tries: a description, V, L, and the drafting."""
+    """Yield what `shapes` tries: a kind of trees, V, L, and the drafting."""
     for law in Siblings:
         if law not in accepts:
             continue
-        if law is Siblings.BEAM:
-            yield f"{label(law)}, a stochastic beam of 3", 4, 2, StochasticBeam(3)
-            yield f"{label(law)}, a stochastic beam of 2", 2, 3, StochasticBeam(2)
-            continue
-        two = (2, 1) if law is Siblings.PATHS else (2, 2)
-        yield f"{label(law)}, three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
-        yield f"{label(law)}, two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
-        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
-        for early in ({"least_token": 0.3}, {"least_top": 0.6}):
-            ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
-            yield f"{label(law)}, paths that end early ({next(iter(early))})", 3, 2, ends
-        if law is not Siblings.PATHS:
-            ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
-            yield f"{label(law)}, three children, one of which goes on", 3, 2, ragged
-        if law is Siblings.TOP:
-            for count in (1, 6):
-                yield f"{label(law)}, the {count} likeliest contexts", 3, 2, LikeliestNodes(count)
+        sizes = _BEAMS if law is Siblings.BEAM else _sizes_of(law)
+        yield from (
+            (f"{label(law)}, {name}", vocab, length, drafting) for name, vocab, length, drafting in sizes
+        )
+
+
+_BEAMS: Final = (
+    ("a stochastic beam of 3", 4, 2, StochasticBeam(3)),
+    ("a stochastic beam of 2", 2, 3, StochasticBeam(2)),
+)
+
+
+def _sizes_of(law: Siblings) -> Iterator[tuple[str, int, int, Drafting]]:
+    two = (2, 1) if law is Siblings.PATHS else (2, 2)
+    yield "three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
+    yield "two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
+    yield "three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
+    for early in ({"least_token": 0.3}, {"least_top": 0.6}):
+        ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
+        yield f"paths that end early ({next(iter(early))})", 3, 2, ends
+    if law is not Siblings.PATHS:
+        ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
+        yield "three children, one of which goes on", 3, 2, ragged
+    if law is Siblings.TOP:
+        yield from ((f"the {count} likeliest contexts", 3, 2, LikeliestNodes(count)) for count in (1, 6))
 
 
 class SampledDrafts:
@@ -106,10 +131,10 @@ class SampledDrafts:
     def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
         """Return the drafts of so many requests, in arrays of their own."""
         drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
-        return _in_own_arrays(drafts)
+        return in_own_arrays(drafts)
 
 
-def _in_own_arrays(drafts: Drafts) -> Drafts:
+def in_own_arrays(drafts: Drafts) -> Drafts:
     """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
     if drafts.num_paths is not None:
         paths = drafts.paths

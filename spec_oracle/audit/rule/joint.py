@@ -1,22 +1,25 @@
 """The check `joint` of rules: the output distribution of one call, every random decision enumerated.
 
-A rule takes each decision from a source; the source runs every outcome with its probability. It is run on the
-K paths of every instance, and then, if it accepts trees, on every kind of siblings and every shape of tree.
+A rule takes each decision from a source; the source runs every outcome with its probability. It is run on
+every instance after drafts of every kind: K paths, then every law of siblings and every shape of tree that it
+accepts, small ones first, up to the first kind for which it is wrong.
 """
 
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from itertools import groupby
 
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.exact_comparison import judge_laws
+from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, Elsewhere, Findings, LawResult, Measured, Remarks, Status
-from spec_oracle.audit.rule.draftings import DEPTH, draftings
-from spec_oracle.audit.rule.length import as_declared, identified
+from spec_oracle.audit.results import CheckResult, Remarks, Status
+from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, draftings
+from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
@@ -25,138 +28,103 @@ from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import Siblings
-
-LawOf = Callable[..., EmissionLaw]
-
-
-class Tried(NamedTuple):
-    """An instance by name, and a kind of trees on it."""
-
-    name: str
-    kind: str
-    instance: Instance
 
 
 def joint(subject: RuleSubject, context: Context) -> CheckResult:
-    """Run every outcome of every decision on every instance; in rationals where the context is exact.
+    """Run every outcome of every decision; in rationals where the context is exact, then without time limit.
 
     Figures are those of the K paths, or of the first trees for which the rule is wrong.
     """
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
-    instances = instances_for(context, subject.num_paths)
-    drafting = subject.drafting
-    law_of = partial(law_on, subject, context, lambda _: drafting)
-    laws, failure = _laws({name: (instance, law_of) for name, instance in instances.items()})
-    on_paths = judge_laws(
-        laws, instances, facts, law_of, how="enumerated", failure=failure, drafting=drafting
+    laws, shown, failure, too_slow = _until_wrong(subject, context, facts)
+    kinds, toys = dict.fromkeys(case.kind for case in laws), len({case.toy for case in laws})
+    instances = {case.name: case.instance for case in laws}
+    found = judge_laws(
+        {case.name: law for case, law in laws.items()},
+        instances,
+        replace(facts, rule_at=None),
+        partial(law_on, subject, context, partial(_drafting, subject, shown)),
+        how="enumerated",
+        failure=failure,
+        where=f"{toys} toy instances" + (f" x {len(kinds)} kinds of drafts" if len(kinds) > 1 else ""),
     )
-    if on_paths.status is Status.FAILED or not subject.on_trees:
-        return on_paths
-    on_trees = _on_trees(subject, context, replace(facts, rule_at=None))
-    for status in (Status.FAILED, Status.INCONCLUSIVE):
-        for found in (on_paths, on_trees):
-            if found.status is status:
-                return found
-    return _both(subject, context, on_paths, on_trees)
+    scope = [f"{scope_of('exact output distribution', {*instances.values()})}: {'; '.join(kinds)}"]
+    scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
+    notes = [f"tokens per call and optimum are those of one kind of draft trees: {shown}"] * (shown != PATHS)
+    of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
+    findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes))
+    if shown != PATHS and findings.elsewhere is not None:
+        best = partial(_optimum, partial(_drafting, subject, shown))
+        findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=best))
+    if found.status is Status.PASSED and subject.name not in verifiers.names():
+        findings = with_length(subject, findings, laws)
+    for what, is_paths in (("draft trees", False), ("paths", True)):
+        some = [law.accepted_length_pmf for case, law in laws.items() if (case.kind == PATHS) is is_paths]
+        missing = never_happened(some) if some else "was not run in this time" * is_paths
+        if missing and found.status is not Status.FAILED and not facts.bound:
+            found = replace(found, status=Status.INCONCLUSIVE, detail=f"on these {what} it {missing}")
+    return replace(found, findings=findings, remarks=remarks)
 
 
-def _both(subject: RuleSubject, context: Context, on_paths: LawResult, on_trees: LawResult) -> LawResult:
-    """Return what two results that passed come to: the figures of the paths, the larger total variation."""
-    worst = max(found.total_variation or 0.0 for found in (on_paths.findings, on_trees.findings))
-    findings = replace(on_paths.findings, total_variation=worst)
-    rule, length = _length(subject, context, on_trees.findings)
-    if findings.length is None or (length and length.status is Status.FAILED):
-        findings = replace(findings, rule=rule, length=length)
-    detail = f"{on_paths.detail}; {on_trees.detail}"
-    remarks = replace(on_paths.remarks, scope=(*on_paths.remarks.scope, *on_trees.remarks.scope))
-    measured = Measured(total_variation=worst)
-    return replace(on_paths, detail=detail, measured=measured, remarks=remarks, findings=findings)
+def _until_wrong(
+    subject: RuleSubject, context: Context, facts: Facts
+) -> tuple[Mapping[ToyDrafts, EmissionLaw], str, str, Sequence[str]]:
+    """Run kind after kind, until the rule is wrong: return the output distributions of what was run.
+
+    Then the kind for which it is wrong, or K paths; what is wrong where there is no distribution; and which
+    cases the time did not suffice for.
+    """
+    end = math.inf if context.exact else time.process_time() + context.budget
+    laws, too_slow, failure = dict[ToyDrafts, EmissionLaw](), list[str](), ""
+    for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
+        for case, law in enumerated(subject, context, cases, end):
+            if isinstance(law, EmissionLaw):
+                laws[case] = law
+            elif law:
+                failure = f"instance {case.name!r}: {law}"
+            else:
+                too_slow.append(case.name)
+        if failure or any(is_wrong(law, facts) for case, law in laws.items() if case.kind == kind):
+            return laws, kind, failure, too_slow
+    return laws, PATHS, "", too_slow
 
 
-def _length(
-    subject: RuleSubject, context: Context, on_trees: Findings
-) -> tuple[str | None, CheckResult | None]:
-    """Return the rule that emits the same on trees, if none is declared, and what is known of the length."""
-    if subject.name in verifiers.names():
-        return None, None
-    cases = {key: case for key, case in _cases(subject, context).items() if key in on_trees.laws}
-    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
-    some = {key: case for key, case in cases.items() if case.name in {"flat", "peaked"}} or cases
-    drafted = (
-        (key, _drafting(subject, case.kind, case.instance), on_trees.laws[key]) for key, case in some.items()
-    )
-    if declared := as_declared(subject, drafted):
-        return None, declared
-    toys = {case.instance.digest: case.instance for case in some.values()}
-    try:
-        with raising():
-            return identified(subject, toys.values()) or (None, None)
-    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one tree can be run
-        return None, None
+def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
+    """Yield what one call is run on: K paths of every instance, then trees, kind after kind."""
+    inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
+    for toy, instance in instances_for(context, subject.num_paths).items():
+        yield ToyDrafts(toy, toy, PATHS, instance, subject.paths(instance))
+    small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
+    of_trees = {toy: draftings(subject.on_trees, one.draft_length) for toy, one in small.items()}
+    for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds):
+        for toy, kinds in of_trees.items():
+            if kind in kinds:
+                yield ToyDrafts(f"{toy}, {kind}", toy, kind, small[toy], kinds[kind])
 
 
-def _on_trees(subject: RuleSubject, context: Context, facts: Facts) -> LawResult:
-    """Run every outcome on every tree that the rule accepts."""
-    cases = _cases(subject, context)
-    tried = {
-        key: (case.instance, partial(law_on, subject, context, partial(_drafting, subject, case.kind)))
-        for key, case in cases.items()
-    }
-    laws, failure = _laws(tried)
-    kinds = dict.fromkeys(case.kind for case in cases.values())
-    of = {key: case.instance for key, case in cases.items()}
-    where = f"{len({case.name for case in cases.values()})} toy instances x {len(kinds)} kinds of draft trees"
-    law_of = next(iter(tried.values()))[1]
-    found = judge_laws(laws, of, facts, law_of, how="enumerated", failure=failure, where=where)
-    sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in of.values()))
-    scope = f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}"
-    if not found.findings.worst:
-        return replace(found, remarks=Remarks((scope,)))
-    kind = cases[found.findings.worst].kind
-    findings = replace(
-        found.findings,
-        laws={key: law for key, law in laws.items() if cases[key].kind == kind},
-        elsewhere=Elsewhere(
-            tried[found.findings.worst][1],
-            optimum_of=lambda instance: float(
-                tree_optimum(instance, _drafting(subject, kind, instance)).value
-            ),
-        ),
-    )
-    note = f"tokens per call and optimum are those of one kind of draft trees: {kind}"
-    return replace(found, findings=findings, remarks=Remarks((scope,), (note,)))
-
-
-def _cases(subject: RuleSubject, context: Context) -> dict[str, Tried]:
-    """Return all instances, each with every kind of trees that the rule accepts, by name and kind."""
-    depth = min(context.inputs.draft_length, DEPTH)
-    instances = context.inputs.instances or panel(context.inputs.vocab_size, depth, 1, context.seed)
-    return {
-        f"{name}, {kind}": Tried(name, kind, instance)
-        for name, instance in instances.items()
-        for kind in draftings(subject.on_trees, instance.draft_length)
-    }
-
-
-def _laws(tried: Mapping[str, tuple[Instance, LawOf]]) -> tuple[dict[str, EmissionLaw], str]:
-    """Return the output distributions by name, until one is none; and what is wrong with that."""
-    laws = dict[str, EmissionLaw]()
-    for name, (instance, law_of) in tried.items():
+def enumerated(
+    subject: RuleSubject, context: Context, cases: Iterable[ToyDrafts], end: float
+) -> Iterator[tuple[ToyDrafts, EmissionLaw | str]]:
+    """Yield the output distribution of every case; what is wrong where there is none; "" for want of time."""
+    for case in cases:
         try:
-            laws[name] = law_of(instance)
+            yield case, law_on(subject, context, lambda _: case.drafting, case.instance, case.dtype, end=end)  # noqa: B023
+        except NotTracedError:
+            yield case, ""
         except (DecisionError, VerdictError) as error:
-            return laws, f"instance {name!r}: {error}"
-    return laws, ""
+            yield case, str(error)
+            return
 
 
 def law_on(
     subject: RuleSubject,
     context: Context,
-    drafting_on: Callable[[Instance], Siblings | Drafting],
+    drafting_on: Callable[[Instance], Drafting],
     instance: Instance,
+    dtype: str = "float64",
     *,
     exact: bool | None = None,
+    end: float = math.inf,
 ) -> EmissionLaw:
     """Return the output distribution on an instance; ``exact`` as the context says, unless it is given."""
     is_exact = context.exact if exact is None else exact
@@ -164,13 +132,25 @@ def law_on(
     with raising():
         drafting = drafting_on(instance)
         return emission_law(
-            subject.rule, instance, drafting=drafting, exact=is_exact, array=array, merged=False
+            subject.rule,
+            instance,
+            drafting=drafting,
+            exact=is_exact,
+            array=array,
+            dtype=dtype,
+            merged=False,
+            end=end,
         )
 
 
 def _drafting(subject: RuleSubject, kind: str, instance: Instance) -> Drafting:
-    """Return a kind of trees; raises `InvalidInputError` where the instance is too short for it."""
-    found = draftings(subject.on_trees, instance.draft_length)
+    """Return a kind of drafts; raises `InvalidInputError` where the instance is too short for it."""
+    found = subject.draftings(instance)
     if kind not in found:
         raise InvalidInputError(f"instance: draft_length {instance.draft_length} is too short for {kind}")
     return found[kind]
+
+
+def _optimum(drafting_on: Callable[[Instance], Drafting], instance: Instance) -> float:
+    """Return the most tokens per call that any rule emits after such drafts."""
+    return float(tree_optimum(instance, drafting_on(instance)).value)

@@ -1,29 +1,31 @@
 """The check `length` of rules: the accepted length is distributed as by the declared rule.
 
 A rule is declared by its attribute ``rule``, the name of a built-in one. Losslessness does not fix how much
-is accepted. All outcomes are run on the same drafts. Where no rule is declared for trees, one is looked for
-that emits the same after each of many trees: its accepted length is then the same.
+is accepted. All outcomes are run on the same drafts. Where no rule is declared, one is looked for that emits
+the same after each of many drafts: its accepted length is then the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, Law, failed, not_asked, passed
-from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
+from spec_oracle.audit.exact_comparison import LawsAfter, accepts, declared_length, with_rule
+from spec_oracle.audit.results import CheckResult, Findings, not_asked
+from spec_oracle.audit.rule.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.exact import emission_law
+from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.conditional import conditional_laws
-from spec_oracle.exact.drafting import Drafting
-from spec_oracle.toy import Instance
-from verifiers import Drafts, accepts_of, traits_of
+from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.threads import raising
 
-_FEW, _TREES = 8, 64
-"""Draft trees of each kind after which rules are compared, first and at most: most rules differ soon."""
+_DRAFTS: Final = 64
+"""After so many drafts of an instance a rule is compared with others, to find which it is."""
 
 
 def length(subject: RuleSubject, context: Context) -> CheckResult:
@@ -33,54 +35,32 @@ def length(subject: RuleSubject, context: Context) -> CheckResult:
     return context.findings.length or not_asked("no rule is declared")
 
 
-def as_declared(subject: RuleSubject, laws: Iterable[tuple[str, Drafting, Law]]) -> CheckResult | None:
-    """Compare accepted lengths with those of the declared rule, on trees that it accepts; None without one.
+def with_length(subject: RuleSubject, found: Findings, laws: Mapping[ToyDrafts, EmissionLaw]) -> Findings:
+    """Add how much is accepted, and which rule emits the same, if none is declared."""
+    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
+    telling = [case for case in laws if case.toy in {"flat", "peaked"}] or [*laws]
+    if subject.facts.rule_at is not None:
+        some = [case for case in laws if case.kind == PATHS or case in telling]
+        on_these, drafted = (
+            {case.name: laws[case] for case in some},
+            {case.name: case.drafting for case in some},
+        )
+        length = declared_length(on_these, subject.facts, subject.facts.tolerance, drafted)
+        return replace(found, length=length)
+    some = [case for case in telling if case.kind in subject.one_of_each(case.instance)]
+    try:
+        after = [(case.instance, case.drafting, _after(subject, case)) for case in some]
+    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one draft can be run
+        return found
+    kinds = {case.kind: case.drafting for case in some}.values()
+    names = [name for name in verifiers.names() if all(accepts(name, one) for one in kinds)]
+    return with_rule(found, after, names)
 
-    ``laws``: a name, how the trees were drafted, and the output distribution.
-    """
-    if subject.facts.rule_at is None:
-        return None
-    said, gaps = subject.facts.rule_at(DEPTH), dict[str, float]()
-    rule = verifiers.get(said)
-    for name, drafting, law in laws:
-        if drafting.siblings in accepts_of(rule) and not traits_of(rule).paths_only:
-            declared = emission_law(rule, law.instance, drafting=drafting).accepted_length_pmf
-            pairs = zip(law.accepted_length_pmf, declared, strict=True)
-            gaps[name] = float(sum(abs(mine - theirs) for mine, theirs in pairs) / 2)
-    name = max(gaps, key=lambda key: gaps[key], default="")
-    if gaps and gaps[name] > subject.facts.tolerance:
-        where = f"total variation {gaps[name]:.3g} on instance {name!r}"
-        return failed(f"accepted length is not that of {said!r}: {where}", how=How.PROVEN)
-    return passed(f"the accepted length is distributed as that of {said!r}, as declared", how=How.PROVEN)
 
-
-def identified(subject: RuleSubject, instances: Iterable[Instance]) -> tuple[str, CheckResult] | None:
-    """Return the first built-in rule with the same law after each of many draft trees, and what that says.
-
-    Rules are those that accept all siblings which the subject accepts. Raises the errors of
-    `conditional_laws`.
-    """
-    few, others = list[Drafts](), list[Drafts]()
-    for instance in instances:
-        for drafting in one_of_each(subject.on_trees, instance.draft_length).values():
-            table = DraftTable(instance.floats, drafting, NUMPY)
-            last = len(table.law.probability) - 1
-            trees = np.unique(np.linspace(0, last, _TREES).astype(np.int64))
-            few.append(table.drafts(trees[::_FEW]))
-            others.append(table.drafts(np.setdiff1d(trees, trees[::_FEW])))
-    batches = [batch for batch in (*few, *others) if batch.batch]
-    found = [conditional_laws(subject.rule, batch, array=subject.array) for batch in batches]
-    for name in verifiers.names():
-        rule = verifiers.get(name)
-        fits = subject.on_trees <= accepts_of(rule) and not traits_of(rule).paths_only
-        if fits and all(
-            mine.distance(theirs) <= subject.facts.tolerance
-            for batch, laws in zip(batches, found, strict=True)
-            for mine, theirs in zip(laws, conditional_laws(rule, batch), strict=True)
-        ):
-            count = sum(batch.batch for batch in batches)
-            detail = (
-                f"emitted tokens have the distribution of rule {name!r} after each of {count} draft trees"
-            )
-            return name, passed(detail, how=How.PROVEN)
-    return None
+def _after(subject: RuleSubject, case: ToyDrafts) -> LawsAfter:
+    """Return the law of what is emitted after some drafts of a case, by their numbers."""
+    table = DraftTable(case.instance.floats, case.drafting, NUMPY)
+    rows = np.unique(np.linspace(0, len(table.law.probability) - 1, _DRAFTS).astype(np.int64))
+    with raising():
+        laws = conditional_laws(subject.rule, table.drafts(rows), array=subject.array)
+    return dict(zip(rows.tolist(), laws, strict=True))

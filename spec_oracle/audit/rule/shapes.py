@@ -1,13 +1,13 @@
-"""The check `shapes` of rules: the output distribution of one call at other sizes and distributions.
+"""The check `shapes` of rules: the output distribution of one call at other sizes and kinds of drafts.
 
-At every shape of a covering design (`spec_oracle.audit.shapes`) the distribution after each likely draft is
-found by enumeration, and added up. Rules for draft trees are run for vocabularies of 2 and 4 tokens, trees of
-one and of three tokens, trees whose paths end early, other fan-outs, and in float32.
+At every shape of a covering design (`spec_oracle.audit.shapes`) the distribution after each likely draft of
+K paths is found by enumeration, and added up. At small sizes all drafts are tried: K paths, trees of one to
+three tokens, trees whose paths end early, other fan-outs; and one kind of each in float32.
 """
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,15 +17,16 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import main_instances, panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed, remarked
-from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
+from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, later_sizes
+from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.covered import SHAPES_PAIR_SHARE, Covered
 from spec_oracle.audit.shapes.design import Extent, design
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
-from spec_oracle.exact import DecisionError, VerdictError, emission_law
+from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts, Paths, traits_of
@@ -40,85 +41,132 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 }
 """Axes of a verifier that is enumerated: the rows of a batch are outcomes of decisions there."""
 
+_OF_VALUES: Final = 1 / 4
+"""Share of the budget for the shapes of the design that have every value of every axis."""
+
+_TURNS: Final = 8
+"""Times that the smallest shapes are tried, with other rows."""
+
+SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
+"""Sizes V, L at which all drafts of K paths are tried, those of few drafts first."""
+
+_SECONDS: Final = 2.0
+"""Processor time that one of the small sizes may take."""
+
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
-    """Enumerate a verifier at every shape."""
+    """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
-    end, laws = time.process_time() + context.shape_seconds, _laws(subject, context)
+    end = time.process_time() + context.shape_seconds
+    covered, extent = Covered(), _extent(subject, context)
+    try:
+        _try_design(subject, context, covered, extent, end)
+    except (DecisionError, VerdictError) as error:
+        return failed(str(error), how=How.PROVEN)
+    if covered.wrong:
+        found = covered.result(extent, context)
+        return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
+    wrong, right, too_slow = _after_all_drafts(subject, context, end)
+    found = wrong or covered.result(extent, context)
+    if found.status is not Status.PASSED:
+        return found
+    lines = [f"other sizes: {'; '.join(right)}"]
+    lines += [f"other sizes, not run in this time: {'; '.join(too_slow)}"] if too_slow else []
+    detail = f"{found.detail}; output distribution exact at {len(right)} other sizes and kinds of drafts"
+    return remarked(replace(found, detail=detail), scope=(*found.remarks.scope, *lines))
+
+
+def _after_all_drafts(
+    subject: RuleSubject, context: Context, end: float
+) -> tuple[CheckResult | None, list[str], list[str]]:
+    """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
+    right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
+    for case in _small(subject, context):
+        is_of_paths = case.kind == PATHS and case.dtype == "float64"
+        if is_of_paths and time.process_time() > end:  # at such sizes the design has others
+            continue
+        ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
+        if not law:
+            too_slow.append(str(case))
+            continue
+        if isinstance(law, str):
+            return failed(f"{case}: {law}", how=How.PROVEN), right, too_slow
+        tv, instance = float(law.total_variation), case.instance
+        rounding = FLOAT32_ROUNDING if case.dtype == "float32" else 0.0
+        if tv > max(subject.facts.explained(instance.draft_length + 1), rounding):
+            says = f"total variation {tv:.3g} at {case}, instance {case.toy!r}"
+            return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
+        right.append(str(case))
+    return None, right, too_slow
+
+
+def _extent(subject: RuleSubject, context: Context) -> Extent:
+    """Return the design of the shapes that the rule takes, and what of them is declared."""
     traits = traits_of(subject.rule)
     paths = (1,) if traits.single_path else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     axes = {"vocab_size": sizes, "num_paths": paths, **context.shapes.only, **_ALONE}
     declared = {axis: values for axis, values in context.shapes.only.items() if axis not in _ALONE}
-    covered, extent = Covered(), Extent(design(**axes), declared)
-    try:
-        covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        found = covered.result(extent, context)
-    except (DecisionError, VerdictError) as error:
-        return failed(str(error), how=How.PROVEN)
-    if covered.wrong:
-        return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
-    if found.status is not Status.PASSED or not subject.on_trees:
-        return found
-    on_trees = _on_trees(subject, context)
-    if on_trees.status is Status.FAILED:
-        return on_trees
-    both = replace(found, detail=f"{found.detail}; {on_trees.detail}")
-    return remarked(both, scope=(*found.remarks.scope, *on_trees.remarks.scope))
+    return Extent(design(**axes), declared)
+
+
+def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent: Extent, end: float) -> None:
+    """Enumerate the rule at shapes that have every value, then at those that have all pairs of values.
+
+    For a rule with too many outcomes at some of the first, the values missing are tried at the smallest
+    shapes that have them, whose rows have few possible tokens, in place of the pairs.
+    """
+    started, laws, most = time.process_time(), _laws(subject), context.shapes.most
+    shapes, first = extent.design.shapes[:most], extent.design.of_values
+    covered.try_shapes(subject, context, shapes[:first], laws, started + _OF_VALUES * context.budget)
+    missing = extent.missing([one.shape for one in covered.shapes]) if most is None else {}
+    if not missing:
+        pairs, seed = shapes[first:], context.seed + first
+        covered.try_shapes(subject, context, pairs, laws, end, seed, SHAPES_PAIR_SHARE)
+    end = time.process_time() + _OF_VALUES * context.budget
+    for turn in range(_TURNS):
+        missing = missing and extent.missing([one.shape for one in covered.shapes])
+        least, seed = Shape(2, 1, kind="zero"), context.seed + turn * len(shapes)
+        smallest = [replace(least, **{axis: value}) for axis, values in missing.items() for value in values]
+        covered.try_shapes(subject, context, smallest, laws, end, seed)
 
 
 @part
 def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
     """Enumerate the verifier at one shape, and compare with the target."""
-    del rate
-    return one_shape(subject, _laws(subject, context), shape, seed)
+    del context, rate
+    return one_shape(subject, _laws(subject), shape, seed)
 
 
-def _laws(subject: RuleSubject, context: Context) -> Laws:
+def _laws(subject: RuleSubject) -> Laws:
     """Return what enumerates the verifier at a shape."""
 
     def laws(shape: Shape, drafts: Sequence[Paths], until: float) -> Sequence[ConditionalLaw]:
-        del shape
         names = ("tokens", "draft_probs", "target_probs")
         joined = Drafts.of_paths(*(np.concatenate([getattr(one, name) for one in drafts]) for name in names))
         try:
             with raising():
-                return conditional_laws(subject.rule, joined, array=context.array, end=until)
+                how = {"array": subject.array, "dtype": shape.dtype}
+                return conditional_laws(subject.rule, joined, **how, end=until)
         except InvalidInputError as error:
             raise NotTracedError(f"the rule does not take this size: {error}") from None
 
     return laws
 
 
-def _on_trees(subject: RuleSubject, context: Context) -> CheckResult:
-    """Enumerate a rule on trees: of each size in float64, and of each law of siblings in float32."""
-    sizes = [(*size, "float64") for size in later_sizes(subject.on_trees)]
-    if "float32" in context.shapes.dtypes:
-        some = one_of_each(subject.on_trees, DEPTH).items()
-        sizes += [(kind, 3, DEPTH, drafting, "float32") for kind, drafting in some]
-    worst = 0.0
-    for number, (kind, vocab, length, drafting, dtype) in enumerate(sizes):
-        toys = panel(vocab, length, 1, context.seed)
+def _small(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
+    """Yield small sizes: of K paths and of trees, then in float32 one kind of every law of siblings."""
+    largest, seed = traits_of(subject.rule).largest_vocab_size or math.inf, context.seed
+    for vocab, length in SMALL:
+        if vocab <= largest:
+            toy = panel(vocab, length, subject.num_paths, seed)["flat"]
+            yield ToyDrafts("flat", "flat", PATHS, toy, subject.paths(toy))
+    for number, (kind, vocab, length, drafting) in enumerate(later_sizes(subject.on_trees)):
+        toys = panel(vocab, length, 1, seed)
         name = main_instances(toys)[number % 2]
-        tolerance = max(subject.facts.explained(length + 1), FLOAT32_ROUNDING if dtype == "float32" else 0.0)
-        where = f"V = {vocab}, L = {length}, {dtype}, {kind}, instance {name!r}"
-        try:
-            with raising():
-                law = emission_law(
-                    subject.rule,
-                    toys[name],
-                    drafting=drafting,
-                    array=subject.array,
-                    dtype=dtype,
-                    merged=False,
-                )
-        except (DecisionError, VerdictError) as error:
-            return failed(f"{where}: {error}", how=How.PROVEN)
-        tv = float(law.total_variation)
-        worst = max(worst, tv)
-        if tv > tolerance:
-            return failed(f"total variation {tv:.3g} at {where}", how=How.PROVEN, total_variation=tv)
-    kinds = "; ".join(f"V = {vocab}, {dtype}, {kind}" for kind, vocab, _, _, dtype in sizes)
-    detail = f"output distribution exact at {len(sizes)} other sizes and kinds of draft trees"
-    return passed(detail, how=How.PROVEN, total_variation=worst, scope=(f"other sizes: {kinds}",))
+        yield ToyDrafts(name, name, kind, toys[name], drafting)
+    if "float32" in context.shapes.dtypes:
+        toy = panel(3, DEPTH, subject.num_paths, seed)["good-draft"]
+        for kind, drafting in subject.one_of_each(toy).items():
+            yield ToyDrafts("good-draft", "good-draft", kind, toy, drafting, "float32")

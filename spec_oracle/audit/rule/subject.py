@@ -1,8 +1,9 @@
 """Rules: objects that take every random decision from a source, so that they can be enumerated."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import ClassVar, Final
 
 import numpy as np
@@ -13,7 +14,13 @@ from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.draws import plain_verification
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings, label, one_of_each
+from spec_oracle.audit.rule.draftings import (
+    DEPTH,
+    PATHS,
+    SampledDrafts,
+    draftings,
+    one_of_each,
+)
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
@@ -53,7 +60,7 @@ _OF_PATHS: Final = (
 )
 
 _BATCHES: Final = (8, 1)
-"""Trees of plain calls."""
+"""Requests of plain calls."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +90,7 @@ class RuleSubject:
         """Whether a call hands a state to the next one."""
         return isinstance(self.rule, StatefulVerifier)
 
-    @property
-    def path_rule_at(self) -> Callable[[int], str] | None:
-        """The declared rule, by draft length."""
-        return self.facts.rule_at
+    path_rule_at = property(attrgetter("facts.rule_at"), doc="The declared rule, by draft length.")
 
     @property
     def drafting(self) -> Siblings:
@@ -100,14 +104,19 @@ class RuleSubject:
         return frozenset() if traits_of(self.rule).paths_only else accepts_of(self.rule)
 
     def paths(self, instance: Instance) -> Drafting:
-        """Return how the K paths of an instance are drafted for it."""
-        of_beam = drafting_of(self.rule) is Siblings.BEAM
-        return paths_of(instance.with_paths(1) if of_beam else instance, self.drafting)
+        """Return how the K paths of an instance are drafted for it: one, if it ignores all others."""
+        law, traits = drafting_of(self.rule), traits_of(self.rule)
+        is_one = traits.single_path or law is Siblings.BEAM
+        return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
+
+    def draftings(self, instance: Instance) -> Mapping[str, Drafting]:
+        """Return how an instance is drafted, by kind: its K paths, and all trees that the rule accepts."""
+        return {PATHS: self.paths(instance), **draftings(self.on_trees, instance.draft_length)}
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
-        """Return one drafting on an instance, by name, for its paths and for every law of trees."""
+        """Return some of these: the K paths, and one kind of trees for every law of siblings."""
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
-        return {f"{instance.num_paths} x {label(self.drafting)}": self.paths(instance), **trees}
+        return {PATHS: self.paths(instance), **trees}
 
     def unseen(self, *, assume_speculating: bool) -> str:
         """Return nothing: what it must meet, `joint` makes sure of."""

@@ -87,7 +87,7 @@ def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp
 def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
     rows = np.full((2, 4, 3), 1 / 3)
     drafts = Drafts.of_tree(np.array([[0, 1, 2]] * 2), np.array([[ROOT, 0, EMPTY]] * 2), rows, rows, *sizes)
-    FailingInputs("batch", "each_alone", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
+    FailingInputs("batch", "in_another_batch", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
     found = FailingInputs.load(tmp_path / "saved.json", PARTS).inputs["drafts"]
     assert (found.depth, found.fan_out) == (drafts.depth, drafts.fan_out)
     assert np.array_equal(found.parents, drafts.parents)

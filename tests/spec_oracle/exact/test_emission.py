@@ -14,6 +14,7 @@ from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.conditional import conditional_laws
 from spec_oracle.exact.drafting import ShapedTrees, TreeShape
+from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
 from verifiers import EMPTY, ROOT, Siblings, Verdict
@@ -127,6 +128,23 @@ def test_a_stop_token_ends_the_text_in_both_laws():
     text = decoded_law(verifiers.get("block"), WORKED, 3, exact=True, stop_token=1)
     assert text.expected.tolist() == text.law.tolist()
     assert text.expected[7] == Fraction(2, 3)
+
+
+def test_text_after_draft_trees_is_the_targets():
+    trees = ShapedTrees(TreeShape.fan_out(2, 1), Siblings.DISTINCT)
+    text = decoded_law(verifiers.get("traversal"), WORKED, 4, exact=True, drafting=trees)
+    assert text.total_variation == 0
+    top = ShapedTrees(TreeShape.fan_out(2, 1), Siblings.TOP)
+    lossy = decoded_law(verifiers.get("traversal"), WORKED, 4, exact=True, drafting=top)
+    assert lossy.total_variation > 0
+
+
+@pytest.mark.parametrize("law_of", [emission_law, lambda *given, **how: decoded_law(*given, 3, **how)])
+def test_no_outcome_is_run_after_the_end(law_of):
+    with pytest.raises(TooManyBranchesError, match="the time for this distribution is over"):
+        law_of(
+            verifiers.get("token"), WORKED, end=0.0, **({"merged": False} if law_of is emission_law else {})
+        )
 
 
 def test_unknown_sizes_are_refused():

@@ -1,0 +1,66 @@
+"""A rule that draws more than it needs has many outcomes: checks begin with small drafts, within a budget."""
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import Status, SubjectVerdict, audit
+from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.rule.subject import of_rule
+from spec_oracle.audit.suite import result_of
+from verifiers import EMPTY, ROOT, Siblings, Verdict
+
+
+class DrawsForEveryPlace:
+    """Samples a token N + 1 times, whatever was accepted: right, with V^(N+1) outcomes after one draft."""
+
+    accepts = frozenset(Siblings)
+
+    def verify(self, drafts, decisions):
+        batch, rows = np.arange(drafts.batch), drafts.target.dense()
+        node, token = np.full(drafts.batch, ROOT), np.full(drafts.batch, -1)
+        going = np.ones(drafts.batch, dtype=bool)
+        for _ in range(drafts.places + 1):
+            drawn = decisions.categorical(rows[batch, node + 1])
+            below = drafts.present & (drafts.parents == node[:, None]) & (drafts.tokens == drawn[:, None])
+            child = np.where(below.any(axis=1), below.argmax(axis=1), EMPTY)
+            token = np.where(going, drawn, token)
+            going = going & (child != EMPTY)
+            node = np.where(going, child, node)
+        return Verdict(node, token, drafts)
+
+
+def result(check, **context):
+    return result_of(check, of_rule("slow", DrawsForEveryPlace()), Context(**context))
+
+
+@pytest.mark.parametrize("check", ["calls", "batch", "bad-input", "inputs-kept", "scale"])
+def test_a_check_ends_with_an_answer(check):
+    found = result(check, budget=60.0)
+    assert found.status is Status.PASSED, found.detail
+
+
+@pytest.mark.nightly
+def test_it_is_lossless_at_default_options():
+    report = audit(DrawsForEveryPlace())
+    (found,) = report.subjects
+    assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0), found.checks
+
+
+def test_without_time_joint_is_open_and_says_what_to_do():
+    found = result("joint", budget=0.0)
+    assert (found.status, found.detail) == (Status.INCONCLUSIVE, "on these paths it was not run in this time")
+    assert found.remarks.scope[-1].startswith("not run in this time: flat; ")
+    assert found.remarks.scope[-1].endswith("; raise --budget")
+
+
+def test_without_time_calls_are_not_run():
+    found = result("calls", budget=0.0)
+    assert found.status is Status.NOT_RUN
+    assert "raise --budget" in found.detail
+
+
+def test_in_rationals_joint_has_no_time_limit():
+    rule = of_rule("nss", verifiers.get("nss"))
+    found = result_of("joint", rule, Context(budget=0.0, exact=True, inputs=Inputs(vocab_size=2)))
+    assert found.status is Status.PASSED
