@@ -417,7 +417,8 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
     own = [one for one in ledger.found if not one.experiment.is_reference]
     gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
     said = " (rounding)" if gap > ROUNDING else ""
-    detail = f"{len(own)} distributions of up to {sizes[-1]}: off by {gap:.1e} at most{said}"
+    count = f"{len(own)} distribution{'s' * (len(own) != 1)}"
+    detail = f"{count} of up to {sizes[-1]}: off by {gap:.1e} at most{said}"
     status, cause, shown = Status.PASSED, None, Shown()
     if worst.is_wrong:
         status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
@@ -432,7 +433,7 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
         detail = f"{who}; correct it" if off.is_wrong else f"{who}; {doubt}"
         detail += f" (total variation {off.total_variation:.3g} of {off.experiment.size})"
         status, cause = Status.INCONCLUSIVE, Cause.UNDECIDED
-    scope = (f"{len(own)} distributions of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
+    scope = (f"{count} of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
     tokens = max(one.experiment.tokens for one in own)
     measured = Measured(0.0, 0, gap, tokens, findings.smallest_detectable_tv)
     return LawResult(

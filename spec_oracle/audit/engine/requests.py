@@ -138,7 +138,7 @@ class Requests:
             tokens * self.rounding.unsure,
             shown=lambda one: f"completion {shown(one)}",
             tokens=max(request.tokens for request in every),
-            wrong_completion=partial(_wrong, case, tokens),
+            wrong_completion=partial(_wrong, case, tokens) if len(every) == len(calls) else None,
             **more,
         )
 

@@ -43,6 +43,8 @@ class Asked:
     def once(self, seed: Callable[[], int]) -> tuple[Any, Speculation]:
         """Ask once; return what came, and what was seen of drafts."""
         engine = copy_of(self.code.unused) if self.fresh else self.code.engine
+        if engine is None:
+            raise NotTracedError("its copies cannot be traced: two of its generators have the same state")
         with speculation_seen(engine) as seen, raising():
             returned = self.call(engine, seed)
         return returned, seen()

@@ -2,6 +2,7 @@
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,13 +14,14 @@ from numpy.typing import ArrayLike, DTypeLike
 from spec_oracle.arrays import Floats, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
-from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.interception.libraries import copied_as, copies, replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Scalar
 from verifiers.arrays import Array
 
 _GeneratorBase: Any = np.random.Generator  # its overloads are not repeated here
+_RandomState: Any = np.random.RandomState  # the name is replaced while draws are traced
 _BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24}
 
 
@@ -232,7 +234,15 @@ def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
     }
     functions["default_rng"] = _made(EnumeratedGenerator, seed)
     functions["RandomState"] = _made(EnumeratedRandomState, seed)
-    with replaced(np.random, Generator=_Generator, **functions):
+    copied = {
+        _GeneratorBase: copied_as(
+            lambda _: EnumeratedGenerator(seed), lambda one: pickle.dumps(one.bit_generator.state)
+        ),
+        _RandomState: copied_as(
+            lambda _: EnumeratedRandomState(seed), lambda one: pickle.dumps(one.get_state(legacy=False))
+        ),
+    }
+    with replaced(np.random, Generator=_Generator, **functions), copies(copied):
         yield
 
 

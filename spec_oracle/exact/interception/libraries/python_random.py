@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import categorical, distinct, integer, source
-from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.interception.libraries import copied_as, copies, replaced
 from spec_oracle.exact.interception.symbols import Scalar
 
 T = TypeVar("T")
@@ -88,5 +88,6 @@ def drawn_by_python() -> Iterator[None]:
     stand_in = DrawnRandom()
     names = [name for name in random.__all__ if name[0].islower() and name != "getstate"]
     functions: dict[str, object] = {name: getattr(stand_in, name) for name in names}
-    with replaced(random, Random=DrawnRandom, SystemRandom=DrawnRandom, **functions):
+    copied = {_Random: copied_as(lambda _: DrawnRandom(), lambda one: one.getstate())}
+    with replaced(random, Random=DrawnRandom, SystemRandom=DrawnRandom, **functions), copies(copied):
         yield
