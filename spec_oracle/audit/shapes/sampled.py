@@ -200,10 +200,13 @@ def _chosen(
 
 
 def _smallest_first(context: CheckContext, places: Sequence[Place]) -> list[Place]:
-    """Return the shapes without optional arguments, of types that count, by the size of a request."""
+    """Return the shapes without optional arguments, of types that count, by the size of a request.
+
+    Brief ones come last: with one open position, the bonus maybe, they show little.
+    """
     dtypes = context.shapes.dtypes
     plain = (one for one in places if one[0].dtype in dtypes and not one[0].options)
-    return sorted(plain, key=lambda place: place[0].numbers // place[0].batch)
+    return sorted(plain, key=lambda place: (place[0].is_brief, place[0].numbers // place[0].batch))
 
 
 def _spread(places: Sequence[Place], count: int) -> list[Place]:
