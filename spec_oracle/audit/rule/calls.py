@@ -1,8 +1,8 @@
 """The check `calls` of rules: the tokens of several calls are distributed as the target's.
 
 The distribution over several calls is enumerated, with a stop token and without, after K paths, then after
-trees of every law of siblings that the rule accepts. A call is given the state that the one before returned;
-what a rule keeps besides shows as a wrong distribution, since each call is run many times.
+trees with every kind of siblings that the rule accepts. A call is given the state that the one before
+returned; what a rule keeps besides shows as a wrong distribution, since each call is run many times.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The check `joint` of rules: the output distribution of one call, every random decision enumerated.
 
 A rule takes each decision from a source; the source runs every outcome with its probability. It is run on
-every instance after drafts of every kind: K paths, then every law of siblings and every shape of tree that it
-accepts, small ones first, up to the first kind for which it is wrong.
+every instance after drafts of every kind: K paths, then trees with every kind of siblings and every shape
+that it accepts, small ones first, up to the first kind for which it is wrong.
 """
 
 import math
