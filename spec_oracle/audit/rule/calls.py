@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, panel
@@ -36,7 +37,8 @@ def calls(subject: RuleSubject, context: Context) -> CheckResult:
         return CheckResult("", Status.SKIPPED, DECLARED)
     paths = next(iter(instances_for(context, subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
-    end, found, too_slow = time.process_time() + context.budget, list[CheckResult](), list[str]()
+    end = time.process_time() + max(context.budget, effort.RULE_LEAST_SECONDS)
+    found, too_slow = list[CheckResult](), list[str]()
     for kind in subject.one_of_each(instance):
         left = replace(context, budget=max(end - time.process_time(), 0.0))
         try:
