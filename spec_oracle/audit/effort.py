@@ -24,6 +24,9 @@ SAMPLER_BATCH: Final = 1000
 SAMPLER_FOLLOW_UPS: Final = 32  # Calls of the screening beyond the first of every instance.
 SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
+# Seconds that the outcomes of a rule may take in `joint`, and in `calls`, where the budget is less.
+RULE_LEAST_SECONDS: Final = 20.0
+
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
 # Share that the shapes which have every value of every axis may take, of the budget of a check.

@@ -87,11 +87,11 @@ def judge_laws(
     if missing:
         return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
     if after is not None and facts.rule_at is None:
-        drafted = [
-            (law.instance, paths_of(law.instance, Siblings.INDEPENDENT), after(law.instance))
-            for law in laws.values()
-        ]
-        findings = with_rule(findings, drafted, [*filter(_is_of_independent_paths, verifiers.names())])
+        toys = [law.instance for law in laws.values()]
+        found = [(toy, paths_of(toy, Siblings.INDEPENDENT), after(toy)) for toy in toys]
+        names = verifiers.names()
+        wanting = [one for one in names if drafting_of(verifiers.get(one)) is Siblings.INDEPENDENT]
+        findings = with_rule(findings, found, wanting)
     size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
     rounding = " (float32 rounding)" if gap > ROUNDING else ""
     detail = (
@@ -163,10 +163,6 @@ def scope_of(what: str, instances: Collection[Instance]) -> str:
     """Return a line that says on which instances the distribution of one call was found, and how."""
     sizes = {f"V = {i.vocab_size}, L = {i.draft_length}, K = {i.num_paths}": None for i in instances}
     return f"one call: {what} on {len(instances)} toy instances ({'; '.join(sizes)})"
-
-
-def _is_of_independent_paths(rule: str) -> bool:
-    return drafting_of(verifiers.get(rule)) is Siblings.INDEPENDENT
 
 
 def with_rule(

@@ -1,6 +1,6 @@
 """The check `bad-input` of rules: what they emit after extreme uniforms, and for broken input.
 
-Rules are called on drafts of every law of siblings that they accept. Valid drafts, those without a token
+Rules are called on drafts with every kind of siblings that they accept. Valid drafts, those without a token
 included, must give tokens that the target gives a positive probability, whatever the uniforms. Broken
 distributions, ids and trees may be refused with an exception, though not by a call without end; what is
 returned instead must still be a place whose way leads to the root, tokens of the vocabulary, and, for every

@@ -1,14 +1,15 @@
 """The check `calls` of rules: the tokens of several calls are distributed as the target's.
 
 The distribution over several calls is enumerated, with a stop token and without, after K paths, then after
-trees of every law of siblings that the rule accepts. A call is given the state that the one before returned;
-what a rule keeps besides shows as a wrong distribution, since each call is run many times.
+trees with every kind of siblings that the rule accepts. A call is given the state that the one before
+returned; what a rule keeps besides shows as a wrong distribution, since each call is run many times.
 """
 
 import time
 from dataclasses import replace
 from typing import Any
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, panel
@@ -36,7 +37,8 @@ def calls(subject: RuleSubject, context: Context) -> CheckResult:
         return CheckResult("", Status.SKIPPED, DECLARED)
     paths = next(iter(instances_for(context, subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
-    end, found, too_slow = time.process_time() + context.budget, list[CheckResult](), list[str]()
+    end = time.process_time() + max(context.budget, effort.RULE_LEAST_SECONDS)
+    found, too_slow = list[CheckResult](), list[str]()
     for kind in subject.one_of_each(instance):
         left = replace(context, budget=max(end - time.process_time(), 0.0))
         try:

@@ -1,8 +1,8 @@
 """The check `joint` of rules: the output distribution of one call, every random decision enumerated.
 
 A rule takes each decision from a source; the source runs every outcome with its probability. It is run on
-every instance after drafts of every kind: K paths, then every law of siblings and every shape of tree that it
-accepts, small ones first, up to the first kind for which it is wrong.
+every instance after drafts of every kind: K paths, then trees with every kind of siblings and every shape
+that it accepts, small ones first, up to the first kind for which it is wrong.
 """
 
 import math
@@ -13,6 +13,7 @@ from functools import partial
 from itertools import groupby
 
 import verifiers
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
@@ -48,7 +49,9 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
         failure=failure,
         where=f"{toys} toy instances" + (f" x {len(kinds)} kinds of drafts" if len(kinds) > 1 else ""),
     )
-    scope = [f"{scope_of('exact output distribution', {*instances.values()})}: {'; '.join(kinds)}"]
+    scope = [
+        f"{scope_of('exact output distribution', dict.fromkeys(instances.values()))}: {'; '.join(kinds)}"
+    ]
     scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
     notes = [f"tokens per call and optimum are those of one kind of draft trees: {shown}"] * (shown != PATHS)
     of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
@@ -74,7 +77,8 @@ def _until_wrong(
     Then the kind for which it is wrong, or K paths; what is wrong where there is no distribution; and which
     cases the time did not suffice for.
     """
-    end = math.inf if context.exact else time.process_time() + context.budget
+    seconds = math.inf if context.exact else max(context.budget, effort.RULE_LEAST_SECONDS)
+    end = time.process_time() + seconds
     laws, too_slow, failure = dict[ToyDrafts, EmissionLaw](), list[str](), ""
     for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
         for case, law in enumerated(subject, context, cases, end):

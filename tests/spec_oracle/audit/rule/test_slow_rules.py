@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit import Status, SubjectVerdict, audit
+from spec_oracle.audit import Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
@@ -47,20 +47,29 @@ def test_it_is_lossless_at_default_options():
     assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0), found.checks
 
 
-def test_without_time_joint_is_open_and_says_what_to_do():
+def test_without_time_joint_is_open_and_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(effort, "RULE_LEAST_SECONDS", 0.0)
     found = result("joint", budget=0.0)
     assert (found.status, found.detail) == (Status.INCONCLUSIVE, "on these paths it was not run in this time")
     assert found.remarks.scope[-1].startswith("not run in this time: flat; ")
     assert found.remarks.scope[-1].endswith("; raise --budget")
 
 
-def test_without_time_calls_are_not_run():
+def test_without_time_calls_are_not_run(monkeypatch):
+    monkeypatch.setattr(effort, "RULE_LEAST_SECONDS", 0.0)
     found = result("calls", budget=0.0)
     assert found.status is Status.NOT_RUN
     assert "raise --budget" in found.detail
 
 
-def test_in_rationals_joint_has_no_time_limit():
+def test_in_rationals_joint_has_no_time_limit(monkeypatch):
+    monkeypatch.setattr(effort, "RULE_LEAST_SECONDS", 0.0)
     rule = of_rule("nss", verifiers.get("nss"))
     found = result_of("joint", rule, Context(budget=0.0, exact=True, inputs=Inputs(vocab_size=2)))
+    assert found.status is Status.PASSED
+
+
+def test_the_least_budget_suffices_for_every_rule_of_ours():
+    rule = of_rule("block_transport", verifiers.get("block_transport"))
+    found = result_of("joint", rule, Context(budget=0.001, inputs=Inputs(draft_length=2)))
     assert found.status is Status.PASSED
