@@ -328,6 +328,7 @@ def find(
     effort: Effort,
     *,
     instead: Sequence[Experiment] = (),
+    rest: Effort | None = None,
     ledger: Ledger | None = None,
     judge: Judge | None = None,
     doubt: str = "",
@@ -335,7 +336,8 @@ def find(
 ) -> LawResult:
     """Say whether what comes out of experiments has the distribution that must: traced if it can be.
 
-    Where they cannot be traced, they are sampled, or others ``instead``. ``ledger`` keeps what is found for
+    Where they cannot be traced, they are sampled, or others ``instead``; ``rest`` says how much is
+    sampled of groups that cannot be traced where others can. ``ledger`` keeps what is found for
     the caller. ``judge`` judges what was traced, if not all of it alike; ``doubt`` says why a deviation that
     may be rounding is left open.
     """
@@ -347,7 +349,7 @@ def find(
         if result.status is not Status.PASSED or not known.untraced:
             return result
         left = [one for one in experiments(known) if one.group in known.untraced]
-        return _with_samples(result, sampled(left, of_samples, effort, known), known.untraced)
+        return _with_samples(result, sampled(left, of_samples, rest or effort, known), known.untraced)
 
     def sample_all() -> LawResult:
         listed_anew = [*instead] or [*experiments(Ledger(context.budget))]

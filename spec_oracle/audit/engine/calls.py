@@ -5,6 +5,7 @@ seeds and without, and, of engines that decode many requests at once, whether ba
 random numbers. Completions grow longer while the budget allows it.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import BINS, Request, Requests, counted
+from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, Request, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Found, Ledger, find
 from spec_oracle.audit.results import CheckResult, How, LawResult, Status, failed, remarked
@@ -31,6 +32,7 @@ from spec_oracle.contracts.sampler import seed_all
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
 ENGINE_CALLS_SHARE: Final = 0.7
+ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of a traced engine.
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
@@ -82,6 +84,7 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
         partial(longer, requests, cases),
         context,
         requests.effort(cases),
+        rest=requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV),
         instead=[*sampled_instead(requests, cases)],
         ledger=ledger,
         doubt=requests.rounding.doubt,
