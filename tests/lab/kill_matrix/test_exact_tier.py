@@ -28,10 +28,6 @@ LOSSY_BESIDES = {
     "one-greedy-request-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
     "chain-rows-of-the-neighbour": "the rows of a batch of drafts take turns, with one request each, too",
     "chain-greedy-block-without-carry": "what a call owes to the next one belongs to its law",
-    **dict.fromkeys(
-        ("shape-target-clamped-at-a-millionth", "shape-smoothed-ratio"),
-        "a millionth more shows at three tokens, too: total variation 1e-6",
-    ),
     "shape-residual-floored": "what a floor of 0.001 adds shows at three tokens, too",
     "shape-row-after-a-near-draft": "some rows of the toy are near their drafts, too",
     "tree-rows-of-the-request-before": "draft trees of a batch take turns, with one request each, too",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lab.specimens.foreign.rows import token_by_request
-from lab.specimens.registry import specimens
+from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Status
@@ -136,7 +136,7 @@ OPTIONAL = {
 )
 def test_optional_parameters_are_tried_at_all_sizes(name, where, sizes):
     few = {**sizes, "batch": (1, 3), "kind": ("flat", "zero")}
-    result = outcome(specimens()[f"mixed-{name}"].function, only=few)
+    result = outcome({**specimens(), **survivors()}[f"mixed-{name}"].function, only=few)
     assert result.status is Status.FAILED
     assert where in result.detail
 
