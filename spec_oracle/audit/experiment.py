@@ -336,10 +336,10 @@ def find(
 ) -> LawResult:
     """Say whether what comes out of experiments has the distribution that must: traced if it can be.
 
-    Where they cannot be traced, they are sampled, or others ``instead``; ``rest`` says how much is
-    sampled of groups that cannot be traced where others can. ``ledger`` keeps what is found for
-    the caller. ``judge`` judges what was traced, if not all of it alike; ``doubt`` says why a deviation that
-    may be rounding is left open.
+    Where they cannot be traced, they are sampled, or others ``instead``; ``rest`` says how much is sampled of
+    groups that cannot be traced where others can. ``ledger`` keeps what is found for the caller. ``judge``
+    judges what was traced, if not all of it alike; ``doubt`` says why a deviation that may be rounding is
+    left open.
     """
     known = Ledger(context.budget) if ledger is None else ledger
     of_samples = context if ways is Ways.SAMPLED else context.after_claims()
@@ -384,6 +384,8 @@ def _traced(
     except NoEvidenceError:
         ledger.found.clear()
         raise
+    if not ledger.found:
+        raise NoEvidenceError("nothing could be traced")
     result = judge(ledger, None)
     if result.status is Status.FAILED:
         line = _confirmed(_worst(ledger), ledger, context, effort)
