@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.experiment import Cells, Experiment
+from spec_oracle.audit.experiment import Experiment, OutcomeCells
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact import Gap
@@ -89,9 +89,9 @@ class Calls:
         return self.code(sampled_drafts(instance, count, self.rng), self.generator)
 
 
-def cells_of(law: NDArray[np.float64]) -> Cells:
+def cells_of(law: NDArray[np.float64]) -> OutcomeCells:
     """Return a cell for each completion, by its index."""
-    return Cells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
+    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
 @dataclass(frozen=True)

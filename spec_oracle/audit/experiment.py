@@ -65,7 +65,7 @@ _SAME: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Cells:
+class OutcomeCells:
     """Cells in which outcomes are counted: their probabilities ``law`` [C].
 
     ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
@@ -77,16 +77,16 @@ class Cells:
     outcomes: Sequence[Any] = ()
 
 
-def listed(law: Mapping[Any, float]) -> Cells:
+def listed(law: Mapping[Any, float]) -> OutcomeCells:
     """Return a cell for every outcome of a distribution, and a last one for all others."""
     number = {outcome: place for place, outcome in enumerate(law)}
     masses = np.array([*law.values(), 0.0])
     cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
-    return Cells(masses / masses.sum(), cell_of, tuple(law))
+    return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedOutcome:
     """The exact distribution of an outcome, found in so many ``runs``; whether a random decision was seen.
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
@@ -119,8 +119,8 @@ class Experiment:
     size: str
     expect: Callable[[], Mapping[Any, float]]
     many: Callable[[int], Sequence[Any]]
-    trace: Callable[[int, float], Traced] | None = None
-    binned: Callable[[], Cells] | None = None
+    trace: Callable[[int, float], TracedOutcome] | None = None
+    binned: Callable[[], OutcomeCells] | None = None
     allowed: float = ROUNDING
     doubtful: float = 0.0
     group: str = ""
@@ -137,7 +137,7 @@ class Experiment:
         return self.expect()
 
     @cached_property
-    def cells(self) -> Cells:
+    def cells(self) -> OutcomeCells:
         """The cells in which samples are counted."""
         return listed(self.expected) if self.binned is None else self.binned()
 
@@ -147,7 +147,7 @@ class Sample:
     """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test."""
 
     experiment: Experiment
-    cells: Cells
+    cells: OutcomeCells
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
     slack: ClassVar[float] = 0.0
@@ -208,11 +208,11 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Found:
+class TracedExperiment:
     """What was traced of an experiment, and in how many seconds."""
 
     experiment: Experiment
-    traced: Traced
+    traced: TracedOutcome
     seconds: float = 0.0
 
     @cached_property
@@ -253,7 +253,7 @@ class Ledger:
     budget: float
     a_run: float = 0.0
     most_runs: int = shares.ENGINE_RUNS
-    found: list[Found] = field(default_factory=list, init=False)
+    found: list[TracedExperiment] = field(default_factory=list, init=False)
     seconds: float = field(default=0.0, init=False)
     runs: int = field(default=0, init=False)
     untraced: dict[str, str] = field(default_factory=dict, init=False)
@@ -282,7 +282,7 @@ class Ledger:
             self.a_run = min(self.a_run or math.inf, took / traced.runs)
         if not traced.is_decided:
             require_certain(experiment.expected)
-        self.found.append(Found(experiment, traced, took))
+        self.found.append(TracedExperiment(experiment, traced, took))
 
     @property
     def is_settled(self) -> bool:
@@ -290,7 +290,7 @@ class Ledger:
         return bool(self.found) and not self.found[-1].experiment.is_reference and bool(self.wrong)
 
     @property
-    def wrong(self) -> list[Found]:
+    def wrong(self) -> list[TracedExperiment]:
         """What rounding cannot explain."""
         return [one for one in self.found if one.is_wrong]
 
@@ -314,7 +314,7 @@ Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 """Judges what was traced, up to an experiment whose outcome was none."""
 
 
-class Ways(Enum):
+class FoundBy(Enum):
     """How outcomes may be found."""
 
     BOTH = "both"
@@ -332,7 +332,7 @@ def find(
     ledger: Ledger | None = None,
     judge: Judge | None = None,
     doubt: str = "",
-    ways: Ways = Ways.BOTH,
+    ways: FoundBy = FoundBy.BOTH,
 ) -> LawResult:
     """Say whether what comes out of experiments has the distribution that must: traced if it can be.
 
@@ -342,7 +342,7 @@ def find(
     left open.
     """
     known = Ledger(context.budget) if ledger is None else ledger
-    of_samples = context if ways is Ways.SAMPLED else context.after_claims()
+    of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
 
     def trace_all() -> LawResult:
         result = _traced(experiments, known, context, effort, judge or partial(_judged, doubt=doubt))
@@ -355,7 +355,7 @@ def find(
         listed_anew = [*instead] or [*experiments(Ledger(context.budget))]
         return sampled(listed_anew, of_samples, effort, known)
 
-    both = {Ways.TRACED: [trace_all], Ways.SAMPLED: [sample_all]}.get(ways, [trace_all, sample_all])
+    both = {FoundBy.TRACED: [trace_all], FoundBy.SAMPLED: [sample_all]}.get(ways, [trace_all, sample_all])
     found = first_that_works(both)
     return found if isinstance(found, LawResult) else with_findings(found, Findings())
 
@@ -394,7 +394,7 @@ def _traced(
     return replace(result, remarks=replace(result.remarks, scope=(*result.remarks.scope, line)))
 
 
-def _worst(ledger: Ledger, *, is_reference: bool = False) -> Found:
+def _worst(ledger: Ledger, *, is_reference: bool = False) -> TracedExperiment:
     some = [one for one in ledger.found if one.experiment.is_reference is is_reference]
     return max(some, key=lambda one: one.excess)
 
@@ -445,12 +445,12 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
     )
 
 
-def _size(found: Found) -> str:
+def _size(found: TracedExperiment) -> str:
     what = found.experiment.what
     return f"{what}: total variation {found.total_variation:.3g} of {found.experiment.size}"
 
 
-def _failure(found: Found) -> str:
+def _failure(found: TracedExperiment) -> str:
     gap, shown = found.gap, found.experiment.shown
     return (
         f"{found.experiment.what}: {shown(gap.sequence)} has probability {gap.actual:.4g}, "
@@ -482,7 +482,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     return confirm(samples, context.rate)
 
 
-def _confirmed(worst: Found, ledger: Ledger, context: Context, effort: Effort) -> str:
+def _confirmed(worst: TracedExperiment, ledger: Ledger, context: Context, effort: Effort) -> str:
     """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
 
     Where samples are too few, it is traced again. Raises `NoEvidenceError` where samples contradict it. A
@@ -493,7 +493,9 @@ def _confirmed(worst: Found, ledger: Ledger, context: Context, effort: Effort) -
     return lines[0]
 
 
-def confirmed(found: Found, context: Context, effort: Effort, claims: int = 1, due: float = math.inf) -> str:
+def confirmed(
+    found: TracedExperiment, context: Context, effort: Effort, claims: int = 1, due: float = math.inf
+) -> str:
     """Confirm one of several ``claims`` so; it is traced again more than once before ``due`` only."""
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})

@@ -264,12 +264,8 @@ class _LostSubject:
     call_form: ClassVar[str] = ""
     path_rule_at: ClassVar[None] = None
     carries_state: ClassVar[bool] = False
+    drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = True
-
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return nothing: what it did is not known."""
-        del assume_speculating
-        return ""
 
     def plain_call(self, seed: int) -> None:
         """Call nothing: the code is gone."""

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from spec_oracle.audit.declared import Facts
 from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts.speculation import Speculation
 from verifiers import Siblings
 
 
@@ -15,6 +16,7 @@ class Subject(Protocol):
     ``kind`` names its suite; ``facts`` are what it declares and what is on record. ``place`` is "file:line"
     of its code, "" where that is not known; ``call_form`` says how it is called, "" where nobody need know.
     ``path_rule_at(draft_length)`` names the declared rule, None where none is declared for draft paths.
+    ``drafts`` are what checks saw of its drafts, None where they show elsewhere.
     ``carries_state``: a call hands a state to the next one. ``is_rerunnable``: a command can run one check of
     it again.
     """
@@ -34,13 +36,11 @@ class Subject(Protocol):
     @property
     def path_rule_at(self) -> Callable[[int], str] | None: ...  # noqa: D102
     @property
+    def drafts(self) -> Speculation | None: ...  # noqa: D102
+    @property
     def carries_state(self) -> bool: ...  # noqa: D102
     @property
     def is_rerunnable(self) -> bool: ...  # noqa: D102
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return what should have happened in some check and never did, "" for nothing."""
-        ...
-
     def plain_call(self, seed: int) -> None:
         """Call the code on ordinary input, as its contract says; errors are those of the contract."""
         ...

@@ -23,6 +23,7 @@ from spec_oracle.audit.results import (
     Status,
 )
 from spec_oracle.audit.subject import Subject
+from spec_oracle.contracts.speculation import UNKNOWN, Speculation
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import paths_of
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
@@ -149,8 +150,7 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    never = subject.unseen(assume_speculating=options.assume_speculating)
-    found_by = _unless_unseen(found_by, never)
+    found_by = _unless_unseen(found_by, subject.drafts, options)
     checks = tuple(with_record(without_findings(check), facts) for check in found_by)
     joint = basis_of(found_by)
     found = joint.findings if isinstance(joint, LawResult) else Findings()
@@ -207,8 +207,13 @@ def report_on(
     )
 
 
-def _unless_unseen(checks: Sequence[CheckResult], never: str) -> Sequence[CheckResult]:
-    """Return the results, the basis of the verdict left open if what should have happened ``never`` did."""
+def _unless_unseen(
+    checks: Sequence[CheckResult], drafts: Speculation | None, options: AuditOptions
+) -> Sequence[CheckResult]:
+    """Return the results, the basis of the verdict left open if drafts were never seen, or never judged."""
+    never = "" if drafts is None else drafts.never
+    if drafts is not None and not (drafts.is_known or options.assume_speculating):
+        never = f"{UNKNOWN}; if you know that it does, --assume-speculating"
     basis = basis_of(checks) if checks else None
     if not never or basis is None or basis.status is not Status.PASSED:
         return checks

@@ -19,9 +19,9 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
-from spec_oracle.audit.engine.requests import ENGINE_TV, Request, Requests, outcomes
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Cells, Experiment, Ledger, find, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, find, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
@@ -87,11 +87,11 @@ def larger(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
 
 def _requests(
     case: Case, cases: Sequence[Case], size: int, tokens: int, *, seeded: bool = False
-) -> list[Request]:
+) -> list[EngineRequest]:
     """Return a batch: the prompt of the case, and the next ones of its engine."""
     own = [other.prompt for other in cases if other.name == case.name]
     first = own.index(case.prompt)
-    return [Request(own[(first + place) % len(own)], tokens, seeded) for place in range(size)]
+    return [EngineRequest(own[(first + place) % len(own)], tokens, seeded) for place in range(size)]
 
 
 def _same_in_any_batch(case: Case, rate: float) -> CheckResult:
@@ -135,7 +135,7 @@ def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> C
         f"2 x {TOKENS} tokens",
         dict,
         many,
-        binned=lambda: Cells(kind.law_of_pairs, of),
+        binned=lambda: OutcomeCells(kind.law_of_pairs, of),
     )
     sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV)
     return sampled([two], replace(requests.context, rate=rate), sizes)

@@ -20,9 +20,9 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, Request, Requests, counted
+from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Found, Ledger, find
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import CheckResult, How, LawResult, Status, failed, remarked
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
@@ -125,8 +125,8 @@ def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
     """Yield two generations of a fresh engine, the second one with a seed, too, and the fourth one."""
     for name in dict.fromkeys(case.name for case in cases):
         own = [case for case in cases if case.name == name]
-        case, first = own[0], Request(own[0].prompt, effort.ENGINE_FIRST_TOKENS)
-        then = Request(own[-1].prompt, 1)
+        case, first = own[0], EngineRequest(own[0].prompt, effort.ENGINE_FIRST_TOKENS)
+        then = EngineRequest(own[-1].prompt, 1)
         yield requests.calls(case, [[first], [then]], group="two requests in a row")
         short = first._replace(tokens=1)
         if case.code.takes_seeds:
@@ -144,7 +144,7 @@ def sampled_instead(requests: Requests, cases: Sequence[Case]) -> Iterator[Exper
             yield requests.completion(case, tokens, seeded=True)
 
 
-def _cost(found: Sequence[Found]) -> tuple[int, float]:
+def _cost(found: Sequence[TracedExperiment]) -> tuple[int, float]:
     return sum(one.traced.runs for one in found), sum(one.seconds for one in found)
 
 

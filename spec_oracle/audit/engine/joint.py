@@ -12,7 +12,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Found, Ledger, find
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import CheckResult, Findings, remarked
 
 # How much longer a generation takes when its random numbers are traced: a first guess.
@@ -23,7 +23,7 @@ TRACING = 5.0
 class TracedFindings(Findings):
     """What `joint` found of an engine by tracing: `calls` does not trace it again."""
 
-    traced: tuple[Found, ...] = ()
+    traced: tuple[TracedExperiment, ...] = ()
 
 
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
@@ -38,7 +38,7 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
         ledger=ledger,
         doubt=requests.rounding.doubt,
     )
-    findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found)})
+    findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     seen = [case.code.drafts.seen for case in cases]
     notes = dict.fromkeys(note for one in seen if one.is_known for note in one.notes)
     result = remarked(result, notes=(*result.remarks.notes, *notes))
@@ -53,7 +53,7 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
     for tokens in range(1, most + 1):
-        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.never):
+        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.subject.drafts.never):
             break
         for case in cases:
             yield from completions(requests, case, tokens, ledger, decides=tokens >= usual)

@@ -21,7 +21,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Cells, Effort, Experiment, Traced
+from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, TracedOutcome
 from spec_oracle.audit.results import LawResult, WrongCompletion
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
@@ -48,7 +48,7 @@ RARER = 2
 WITH_SEEDS: Final = "requests with seeds"
 
 
-class Request(NamedTuple):
+class EngineRequest(NamedTuple):
     """What is asked for: a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
 
     prompt: Ids
@@ -72,11 +72,6 @@ class Requests:
         self.rng = self.context.stream(f"engine/{self.name}")
         self.rounding = rounding_of(self.subject, self.context)
 
-    @property
-    def never(self) -> str:
-        """What drafts never did so far."""
-        return self.subject.unseen(assume_speculating=True)
-
     def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
         """Return how much is sampled of these engines."""
         many = all(case.code.has("start_many") for case in cases)
@@ -97,16 +92,18 @@ class Requests:
     def completion(self, case: Case, tokens: int, *, seeded: bool = False, **more: Any) -> Experiment:
         """Return the experiment of one completion."""
         more = {"group": WITH_SEEDS if seeded else "", **more}
-        return self.calls(case, [[Request(case.prompt, tokens, seeded)]], **more)
+        return self.calls(case, [[EngineRequest(case.prompt, tokens, seeded)]], **more)
 
     def plain(self, case: Case, tokens: int) -> Experiment:
         """Return the experiment of one completion without speculation: what others are held against."""
-        return self.calls(case, [[Request(case.prompt, tokens)]], method="generate_plain", is_reference=True)
+        return self.calls(
+            case, [[EngineRequest(case.prompt, tokens)]], method="generate_plain", is_reference=True
+        )
 
     def calls(
         self,
         case: Case,
-        calls: Sequence[Sequence[Request]],
+        calls: Sequence[Sequence[EngineRequest]],
         *,
         method: str = "generate",
         expect: Callable[[], Mapping[Any, float]] | None = None,
@@ -142,17 +139,17 @@ class Requests:
             **more,
         )
 
-    def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> Traced:
+    def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
         found = traced(asked, most_runs, end, turn)
         asked.code.drafts.seen |= found.speculation
         kept = "; a generation changes the next ones" * found.keeps_state
         many = None
         if found.asked.fresh:
             many = lambda count: [found.asked.sampled(self.rng) for _ in range(count)]  # noqa: E731
-        return Traced(found.law, found.runs, found.decided, kept, many)
+        return TracedOutcome(found.law, found.runs, found.decided, kept, many)
 
     def _sampled(
-        self, case: Case, every: Sequence[Request], asked: Asked, count: int, *, neighbours: bool
+        self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool
     ) -> list[Any]:
         """Return the outcomes of so many ordinary runs; engines that decode many at once do so."""
         code, one = case.code, every[0]
@@ -173,7 +170,7 @@ class Requests:
         places = self.rng.integers(size - 1, size=count).tolist()
         return [(place, one[place], one[-1]) for place, one in zip(places, many(count), strict=True)]
 
-    def _cells(self, code: EngineCode, every: Sequence[Request]) -> Cells:
+    def _cells(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
         kinds = [outcomes(code, one.prompt, one.tokens, self.rng) for one in every]
         law = reduce(lambda law, kind: np.outer(law, kind.law).reshape(-1), kinds, np.ones(1))
         is_one = len(kinds) == 1
@@ -182,12 +179,12 @@ class Requests:
             return np.array([_number(kinds, [one] if is_one else one) for one in found], np.int64)
 
         if not all(kind.completions for kind in kinds):
-            return Cells(law, of)
+            return OutcomeCells(law, of)
         named = [[*kind.completions, None] for kind in kinds]
         several = [None if None in some else some for some in itertools.product(*named)]
-        return Cells(law, of, named[0] if is_one else several)
+        return OutcomeCells(law, of, named[0] if is_one else several)
 
-    def _pairs(self, code: EngineCode, every: Sequence[Request]) -> Cells:
+    def _pairs(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
         """Return the cells of the completions of one of the first requests, at a place, and of the last."""
         *others, last = (outcomes(code, one.prompt, one.tokens, self.rng) for one in every)
         sizes = [len(kind.law) * len(last.law) for kind in others]
@@ -198,7 +195,7 @@ class Requests:
             cells = [starts[place] + _number([others[place], last], pair) for place, *pair in found]
             return np.array(cells, np.int64)
 
-        return Cells(law, of)
+        return OutcomeCells(law, of)
 
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""
@@ -211,7 +208,7 @@ class Requests:
         return replace(result, remarks=replace(remarks, scope=(*remarks.scope, str(rounding)), notes=notes))
 
 
-def _expected(code: EngineCode, every: Sequence[Request]) -> Mapping[Any, float]:
+def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:
     """Return the law of what is requested by target-only decoding."""
     laws = [code.law(one.prompt, one.tokens) for one in every]
     return laws[0] if len(laws) == 1 else product(laws)
@@ -229,7 +226,7 @@ def _number(kinds: Sequence[Outcomes], completions: Sequence[Ids]) -> int:
     return number
 
 
-def asked_of(code: EngineCode, calls: Sequence[Sequence[Request]], method: str) -> Asked:
+def asked_of(code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str) -> Asked:
     """Return what asks for these calls; the outcome is a completion, or a tuple of several."""
 
     def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
@@ -304,7 +301,7 @@ def _wrong(case: Case, tokens: int, gap: Gap, distance: float) -> WrongCompletio
     return WrongCompletion(case.name, case.prompt, tokens, gap, distance)
 
 
-def _label(case: Case, calls: Sequence[Sequence[Request]], method: str, *, neighbours: bool) -> str:
+def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *, neighbours: bool) -> str:
     """Return what a person reads for calls."""
     if method == "generate_plain":
         return f"{case.label}, generate_plain"

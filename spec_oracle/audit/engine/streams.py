@@ -10,7 +10,7 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.requests import Request, Requests
+from spec_oracle.audit.engine.requests import EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, find
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
@@ -70,7 +70,7 @@ def in_a_row(cases: Sequence[Case], requests: Requests, _: Ledger) -> Iterator[E
     """Yield pairs of requests without seed, and pairs with seeds s and s + 1."""
     for seeded in (False, True):
         for case in (case for case in cases if case.code.takes_seeds or not seeded):
-            one = Request(case.prompt, TOKENS, seeded)
+            one = EngineRequest(case.prompt, TOKENS, seeded)
             group = "seeds s and s + 1" if seeded else "pairs without seed"
             yield requests.calls(case, [[one], [one]], neighbours=seeded, group=group)
 
@@ -80,7 +80,7 @@ def _unrelated(cases: Sequence[Case], requests: Requests, rate: float) -> CheckR
     few, seeded = cases[:_UNRELATED], cases[0].code.takes_seeds
 
     def judged(case: Case, part: float) -> CheckResult:
-        one = Request(case.prompt, TOKENS, seeded)
+        one = EngineRequest(case.prompt, TOKENS, seeded)
         pairs = requests.calls(case, [[one], [one]], neighbours=seeded)
         outcomes = [_padded(pair) for pair in pairs.many(2 * (ENGINE_PAIRS // len(few) // 2))]
         found = independent(lambda _: np.array(outcomes), [CallSizes((2,), len(outcomes) // 2)], part)

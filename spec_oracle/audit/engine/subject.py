@@ -10,7 +10,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.contracts.engine import EngineCode, copy_of
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.contracts.speculation import UNKNOWN
+from spec_oracle.contracts.speculation import Speculation
 from spec_oracle.exact.completions import Ids
 from spec_oracle.places import defined_at
 from verifiers import Siblings
@@ -54,12 +54,10 @@ class EngineSubject:
         """The declared rule, by draft length."""
         return self.facts.rule_at
 
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return what should have happened to drafts, and never did in any check."""
-        seen = reduce(or_, (code.drafts.seen for code in self.engines.values()))
-        if not seen.is_known:
-            return "" if assume_speculating else f"{UNKNOWN}; if you know that it does, --assume-speculating"
-        return seen.never
+    @property
+    def drafts(self) -> Speculation:
+        """What was seen of drafts in all checks."""
+        return reduce(or_, (code.drafts.seen for code in self.engines.values()))
 
     def plain_call(self, seed: int) -> None:
         """Ask each engine for a distribution and for a few completions."""

@@ -25,7 +25,7 @@ from spec_oracle.audit.engine.requests import shown
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.tracer import Asked
-from spec_oracle.audit.experiment import Cells, Experiment, Sample
+from spec_oracle.audit.experiment import Experiment, OutcomeCells, Sample
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
 from spec_oracle.exact.errors import NotTracedError
@@ -210,4 +210,4 @@ class Suspect:
             return np.array([number.get(one, len(number)) for one in seen], np.int64)
 
         calls = Experiment("", "", dict, lambda many: [asked.sampled(rng) for _ in range(many)])
-        return Sample(calls, Cells(np.array([*expected, rest]), cells)), np.array([*claimed, rest])
+        return Sample(calls, OutcomeCells(np.array([*expected, rest]), cells)), np.array([*claimed, rest])

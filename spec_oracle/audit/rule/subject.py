@@ -74,6 +74,7 @@ class RuleSubject:
     array: str = "numpy"
     kind: ClassVar[str] = "rule"
     is_rerunnable: ClassVar[bool] = True
+    drafts: ClassVar[None] = None
 
     @property
     def place(self) -> str:
@@ -117,11 +118,6 @@ class RuleSubject:
         """Return some of these: the K paths, and one kind of trees for every law of siblings."""
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
         return {PATHS: self.paths(instance), **trees}
-
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return nothing: what it must meet, `joint` makes sure of."""
-        del assume_speculating
-        return ""
 
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""

@@ -15,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draws import Calls, SampledLaw
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, Effort, Experiment, Ledger, Traced, Ways, find
+from spec_oracle.audit.experiment import Broken, Effort, Experiment, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, NoEvidenceError, Status, remarked
 from spec_oracle.audit.sampler.branch_tracing import require_alike
@@ -58,9 +58,9 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
             by_samples(context).sampled,
         ]
     elif facts.bound is not None:  # samples cannot say that a distribution is within a bound
-        ways = [partial(by_samples(context).found, Ways.TRACED)]
+        ways = [partial(by_samples(context).found, FoundBy.TRACED)]
     else:
-        ways = [partial(by_samples(context).found, Ways.BOTH if subject.traceable else Ways.SAMPLED)]
+        ways = [partial(by_samples(context).found, FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)]
     return first_that_works(ways)
 
 
@@ -77,7 +77,7 @@ class OneCall:
         self.instances = instances_for(self.context, self.subject.num_paths)
         self.calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
 
-    def found(self, ways: Ways) -> LawResult:
+    def found(self, ways: FoundBy) -> LawResult:
         """Trace the random numbers on every instance, or sample completions."""
         ledger = Ledger(self.context.budget)
         result = find(
@@ -87,7 +87,7 @@ class OneCall:
 
     def sampled(self) -> LawResult:
         """Sample completions."""
-        return self.found(Ways.SAMPLED)
+        return self.found(FoundBy.SAMPLED)
 
     def experiments(self, _: Ledger) -> Iterator[Experiment]:
         """Yield the experiment of every instance."""
@@ -96,7 +96,7 @@ class OneCall:
             trace = partial(self._traced, name, instance)
             yield self.calls.on(name, instance, trace=trace, decides=name in main)
 
-    def _traced(self, name: str, instance: Instance, _: int, end: float) -> Traced:
+    def _traced(self, name: str, instance: Instance, _: int, end: float) -> TracedOutcome:
         code, facts = self.subject.code, self.subject.facts
         try:
             law = self.laws[name] = traced_law(code, instance, self.known, end=end)
@@ -106,7 +106,7 @@ class OneCall:
         except (NotTracedError, SubjectRaisedError) as error:
             instead = "the declared bound is not decided" if facts.bound else "sampled instead"
             raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
-        return Traced(dict(enumerate(law.extended().reshape(-1).tolist())))
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""

@@ -59,6 +59,7 @@ class SamplerSubject:
     drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False
+    drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = True
     call_form: ClassVar[str] = (
         "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
@@ -74,11 +75,6 @@ class SamplerSubject:
     def path_rule_at(self) -> Callable[[int], str] | None:
         """The declared rule, by draft length."""
         return self.facts.rule_at
-
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return nothing: what it must meet, `joint` makes sure of."""
-        del assume_speculating
-        return ""
 
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request."""

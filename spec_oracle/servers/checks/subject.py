@@ -186,12 +186,8 @@ class ServerSubject:
     call_form: ClassVar[str] = ""
     path_rule_at: ClassVar[None] = None
     carries_state: ClassVar[bool] = False
+    drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
-
-    def unseen(self, *, assume_speculating: bool) -> str:
-        """Return nothing: its checks look at the drafts that the server counts."""
-        del assume_speculating
-        return ""
 
     def plain_call(self, seed: int) -> None:
         """Ask for nothing: a server that does not answer has said so before."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, Ledger, Traced, Ways, find, sampled
+from spec_oracle.audit.experiment import Effort, Experiment, FoundBy, Ledger, TracedOutcome, find, sampled
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
 
@@ -28,7 +28,7 @@ def throws(law, rng, count):
 def die(law, traced=None, seed=0, **more):
     """Return the experiment of a die that falls by a law, and is traced as having another."""
     many = partial(throws, law, np.random.default_rng(seed))
-    trace = None if traced is None else lambda *_: Traced(traced, 6)
+    trace = None if traced is None else lambda *_: TracedOutcome(traced, 6)
     return Experiment("a die", "one throw", lambda: FAIR, many, trace, **more)
 
 
@@ -65,7 +65,7 @@ def test_where_samples_contradict_what_was_traced_samples_decide(falls, traced, 
 
 
 def test_without_a_decision_nothing_is_proven():
-    blind = replace(die(FAIR), trace=lambda *_: Traced(FAIR, 1, is_decided=False))
+    blind = replace(die(FAIR), trace=lambda *_: TracedOutcome(FAIR, 1, is_decided=False))
     assert found(blind).how is How.SAMPLED
 
 
@@ -124,7 +124,7 @@ def test_one_that_is_wrong_ends_the_tracing_unless_all_is_wanted():
         ledger = Ledger(20.0)
         effort = replace(EFFORT, goes_on=goes_on)
         pair = [die(LOADED, LOADED), replace(die(FAIR, FAIR), what="another")]
-        found(*pair, ledger=ledger, effort=effort, ways=Ways.TRACED)
+        found(*pair, ledger=ledger, effort=effort, ways=FoundBy.TRACED)
         assert len(ledger.found) == count
 
 
@@ -133,7 +133,8 @@ def test_500_right_dice_are_called_wrong_within_the_rate():
     context = replace(CONTEXT, rate=0.05)
     effort = Effort(tv=float("inf"), look=50, wanted=0.3, turns=2)
     wrong = sum(
-        found(die(FAIR, seed=seed), context=context, effort=effort, ways=Ways.SAMPLED).status is Status.FAILED
+        found(die(FAIR, seed=seed), context=context, effort=effort, ways=FoundBy.SAMPLED).status
+        is Status.FAILED
         for seed in range(500)
     )
     assert wrong < 48

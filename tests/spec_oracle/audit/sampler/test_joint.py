@@ -10,7 +10,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
-from spec_oracle.audit.experiment import Traced, Ways, find
+from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples
@@ -118,10 +118,10 @@ def test_a_traced_law_that_samples_contradict_is_not_believed():
     right = traced_law(code, instance)
     wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
     for law, said in ((right, "would detect a total variation of 0.0"), (wrong, "contradict")):
-        claim = Traced(dict(enumerate(law.extended().reshape(-1).tolist())))
+        claim = TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
         flat = Calls(code, 0, "test").on("flat", instance, trace=lambda *_, claim=claim: claim, allowed=1.0)
         context, effort = Context(rate=1e-9, budget=10.0), effort_of_samples()
-        found = find(lambda _, flat=flat: [flat], context, effort, ways=Ways.TRACED)
+        found = find(lambda _, flat=flat: [flat], context, effort, ways=FoundBy.TRACED)
         assert said in " ".join((*found.remarks.scope, found.detail))
 
 

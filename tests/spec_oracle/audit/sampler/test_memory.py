@@ -16,7 +16,7 @@ from scipy import stats
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
-from spec_oracle.audit.experiment import Ways
+from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler import confirm as claimed
@@ -83,7 +83,7 @@ def test_a_right_kernel_that_takes_its_uniforms_is_right_at_all_shapes(read):
 def test_a_right_kernel_that_is_given_a_generator_is_sampled(read):
     subject = SamplerSubject("mine", SamplerCode(memory.of_generator(read)))
     context = Context(rate=1e-6, budget=30.0, inputs=Inputs(draft_length=2))
-    assert OneCall(subject, context).found(Ways.TRACED).how is None
+    assert OneCall(subject, context).found(FoundBy.TRACED).how is None
     assert at_shapes(subject).status is Status.PASSED
 
 
@@ -109,7 +109,7 @@ def test_a_traced_call_that_breaks_the_contract_counts_only_if_ordinary_ones_do(
     subject = SamplerSubject("mine", SamplerCode(of_tensor_generator(memory.of_tensor_in_cpp), "torch"))
     with pytest.raises(ContractError, match="must be ids"):
         law_after(subject.code, one_request())
-    found = OneCall(subject, Context(rate=1e-6, budget=30.0)).found(Ways.TRACED)
+    found = OneCall(subject, Context(rate=1e-6, budget=30.0)).found(FoundBy.TRACED)
     assert found.how is None
     assert "ordinary calls contradict a traced one" in found.detail
 

@@ -7,7 +7,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
-from spec_oracle.audit.experiment import Ways
+from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -96,7 +96,7 @@ def test_rules_are_identified(name, rule):
 
 def findings_of(subject):
     context = Context(rate=1e-6, budget=5.0, inputs=Inputs(draft_length=2))
-    return OneCall(subject, context).found(Ways.TRACED).findings
+    return OneCall(subject, context).found(FoundBy.TRACED).findings
 
 
 def test_code_of_no_built_in_rule_is_not_identified():
