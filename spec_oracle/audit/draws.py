@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.experiment import Experiment, OutcomeCells
+from spec_oracle.audit.experiment import Experiment, indexed
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact import Gap
@@ -68,9 +68,9 @@ class Calls:
         law = floats.target.joint(instance.draft_length + 1)
         self.lengths[name] = np.zeros(instance.draft_length + 1, dtype=np.int64)
         usual = {
-            "expect": lambda: dict(enumerate(law.tolist())),
+            "expect": partial(dict, list(enumerate(law.tolist()))),
             "many": partial(self.completions, floats, name=name),
-            "binned": lambda: cells_of(law),
+            "binned": partial(indexed, law),
             "shown": partial(completion, floats),
         }
         size = f"{instance.draft_length + 1} tokens"
@@ -87,11 +87,6 @@ class Calls:
     def emissions(self, instance: Instance, count: int) -> Emissions:
         """Verify so many requests in one call."""
         return self.code(sampled_drafts(instance, count, self.rng), self.generator)
-
-
-def cells_of(law: NDArray[np.float64]) -> OutcomeCells:
-    """Return a cell for each completion, by its index."""
-    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
 @dataclass(frozen=True)

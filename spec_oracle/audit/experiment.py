@@ -11,7 +11,7 @@ A die that is called fair, and shows a six more often than it should:
 >>> law = {face: 1 / 6 for face in range(1, 7)}
 >>> throw = lambda count: rng.choice([1, 2, 3, 4, 5, 6, 6], size=count).tolist()
 >>> die = Experiment("a die", "one throw", lambda: law, throw)
->>> find(lambda _: [die], Context(rate=1e-6, budget=5.0), Effort(tv=0.05, look=500)).status.value
+>>> find([die], Context(rate=1e-6, budget=5.0), Effort(tv=0.05, look=500)).status.value
 'failed'
 """
 
@@ -83,6 +83,11 @@ def listed(law: Mapping[Any, float]) -> OutcomeCells:
     masses = np.array([*law.values(), 0.0])
     cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
     return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
+
+
+def indexed(law: NDArray[np.float64]) -> OutcomeCells:
+    """Return a cell for every outcome, where outcomes are numbers from 0 on."""
+    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
 @dataclass(frozen=True)
@@ -263,9 +268,10 @@ class Ledger:
     def __post_init__(self) -> None:
         self.due = time.process_time() + self.budget
 
-    def law_of(self, experiment: Experiment) -> Mapping[Any, float] | None:
-        """Return what was traced of an experiment, None where it was not."""
-        return next((one.traced.law for one in self.found if one.experiment is experiment), None)
+    def law_beside(self, reference: Experiment) -> Mapping[Any, float]:
+        """Return what was traced of a reference; where it was not, what must come out of it."""
+        traced = (one.traced.law for one in self.found if one.experiment is reference)
+        return next(traced, reference.expected)
 
     def trace(self, experiment: Experiment) -> None:
         """Add what is found of an experiment; raises `NoEvidenceError` where it cannot be traced in time."""
@@ -323,7 +329,7 @@ class FoundBy(Enum):
 
 
 def find(
-    experiments: Listing,
+    experiments: Listing | Sequence[Experiment],
     context: Context,
     effort: Effort,
     *,
@@ -342,17 +348,18 @@ def find(
     left open.
     """
     known = Ledger(context.budget) if ledger is None else ledger
+    listing: Listing = experiments if callable(experiments) else lambda _: experiments
     of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
 
     def trace_all() -> LawResult:
-        result = _traced(experiments, known, context, effort, judge or partial(_judged, doubt=doubt))
+        result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))
         if result.status is not Status.PASSED or not known.untraced:
             return result
-        left = [one for one in experiments(known) if one.group in known.untraced]
+        left = [one for one in listing(known) if one.group in known.untraced]
         return _with_samples(result, sampled(left, of_samples, rest or effort, known), known.untraced)
 
     def sample_all() -> LawResult:
-        listed_anew = [*instead] or [*experiments(Ledger(context.budget))]
+        listed_anew = [*instead] or [*listing(Ledger(context.budget))]
         return sampled(listed_anew, of_samples, effort, known)
 
     both = {FoundBy.TRACED: [trace_all], FoundBy.SAMPLED: [sample_all]}.get(ways, [trace_all, sample_all])

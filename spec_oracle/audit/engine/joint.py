@@ -4,6 +4,7 @@ Completions of two tokens hold what one call can do wrong: an accepted draft, a 
 They are judged after every prompt, of requests without seed and with one.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,28 +53,28 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
     """
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
-    for tokens in range(1, most + 1):
-        if tokens > effort.ENGINE_FIRST_TOKENS and not (ledger.found and requests.subject.drafts.never):
-            break
-        for case in cases:
-            yield from completions(requests, case, tokens, ledger, decides=tokens >= usual)
-    for tokens in range(1, usual + 1):
-        for case in (case for case in cases if case.code.takes_seeds):
-            yield requests.completion(case, tokens, seeded=True, decides=tokens == usual)
+    sizes, seeded = range(1, usual + 1), [case for case in cases if case.code.takes_seeds]
+    for some in (sizes, range(usual + 1, most + 1)):
+        if some is sizes or (ledger.found and requests.subject.drafts.never):
+            pairs = [(case, tokens) for tokens in some for case in cases]
+            both = [completions(requests, *one, ledger, decides=one[1] >= usual) for one in pairs]
+            yield from itertools.chain.from_iterable(both)
+    yield from [
+        requests.completion(case, tokens, seeded=True, decides=tokens == usual)
+        for tokens in sizes
+        for case in seeded
+    ]
 
 
 def completions(
     requests: Requests, case: Case, tokens: int, ledger: Ledger, *, decides: bool = True
-) -> Iterator[Experiment]:
-    """Yield completions of a request without seed, after those without speculation where an engine has such.
+) -> list[Experiment]:
+    """Return completions of a request without seed, after those without speculation where an engine has such.
 
     What that generates is target-only decoding then, and rows that differ from it are a mistake.
     """
     if not case.code.has("generate_plain"):
-        yield requests.completion(case, tokens, decides=decides)
-        return
+        return [requests.completion(case, tokens, decides=decides)]
     plain = replace(requests.plain(case, tokens), decides=decides)
-    yield plain
-    law = ledger.law_of(plain)
-    expect = None if law is None else lambda: law
-    yield requests.completion(case, tokens, decides=decides, reference=plain, expect=expect)
+    expect = partial(ledger.law_beside, plain)
+    return [plain, requests.completion(case, tokens, decides=decides, reference=plain, expect=expect)]

@@ -6,7 +6,7 @@ decide, all instances are screened; those that detect most are sampled often eno
 any defect of total variation `effort.SAMPLER_TV`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draws import Calls, SampledLaw
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, Effort, Experiment, FoundBy, Ledger, TracedOutcome, find
+from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, NoEvidenceError, Status, remarked
 from spec_oracle.audit.sampler.branch_tracing import require_alike
@@ -75,26 +75,22 @@ class OneCall:
 
     def __post_init__(self) -> None:
         self.instances = instances_for(self.context, self.subject.num_paths)
+        main = main_instances(self.instances)
         self.calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
+        self.experiments = [
+            self.calls.on(name, one, trace=partial(self._traced, name, one), decides=name in main)
+            for name, one in self.instances.items()
+        ]
 
     def found(self, ways: FoundBy) -> LawResult:
         """Trace the random numbers on every instance, or sample completions."""
-        ledger = Ledger(self.context.budget)
-        result = find(
-            self.experiments, self.context, effort_of_samples(), ledger=ledger, judge=self._judged, ways=ways
-        )
+        some, ledger = effort_of_samples(), Ledger(self.context.budget)
+        result = find(self.experiments, self.context, some, ledger=ledger, judge=self._judged, ways=ways)
         return self._with_laws(result, ledger) if ledger.samples else result
 
     def sampled(self) -> LawResult:
         """Sample completions."""
         return self.found(FoundBy.SAMPLED)
-
-    def experiments(self, _: Ledger) -> Iterator[Experiment]:
-        """Yield the experiment of every instance."""
-        main = main_instances(self.instances)
-        for name, instance in self.instances.items():
-            trace = partial(self._traced, name, instance)
-            yield self.calls.on(name, instance, trace=trace, decides=name in main)
 
     def _traced(self, name: str, instance: Instance, _: int, end: float) -> TracedOutcome:
         code, facts = self.subject.code, self.subject.facts

@@ -33,7 +33,7 @@ def die(law, traced=None, seed=0, **more):
 
 
 def found(*experiments, context=CONTEXT, effort=EFFORT, **options):
-    return find(lambda _: experiments, context, effort, **options)
+    return find(experiments, context, effort, **options)
 
 
 def test_what_is_traced_as_right_is_proven_and_samples_agree():
@@ -77,7 +77,7 @@ def test_what_cannot_be_traced_is_sampled_and_the_rest_stays_exact():
     result = found(die(FAIR, FAIR), seeded)
     assert (result.status, result.how) == (Status.PASSED, How.SAMPLED)
     assert result.detail.startswith(
-        "1 distributions of up to one throw: off by 0.0e+00 at most; seeds: no defect"
+        "1 distribution of up to one throw: off by 0.0e+00 at most; seeds: no defect"
     )
     assert result.remarks.notes == ("seeds: out of sight",)
     wrong = replace(seeded, many=partial(throws, LOADED, np.random.default_rng(2)))

@@ -121,7 +121,7 @@ def test_a_traced_law_that_samples_contradict_is_not_believed():
         claim = TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
         flat = Calls(code, 0, "test").on("flat", instance, trace=lambda *_, claim=claim: claim, allowed=1.0)
         context, effort = Context(rate=1e-9, budget=10.0), effort_of_samples()
-        found = find(lambda _, flat=flat: [flat], context, effort, ways=FoundBy.TRACED)
+        found = find([flat], context, effort, ways=FoundBy.TRACED)
         assert said in " ".join((*found.remarks.scope, found.detail))
 
 
