@@ -27,6 +27,7 @@ from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
 
 ENGINE_SIZES: Final = (3, 5, 8)  # Sizes of the larger batches that are sampled, without seeds and with them.
+ENGINE_TWO_SHARE: Final = 0.5  # Share of the budget for pairs, where they are sampled.
 ENGINE_LARGER_SHARE: Final = 0.4  # Share of the budget that these samples may take.
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
@@ -57,7 +58,10 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
-    context, sizes = replace(requests.context, rate=rate), requests.effort(cases)
+    context, sizes = (
+        replace(requests.context, rate=rate),
+        requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV),
+    )
     return requests.noted(
         find(partial(pairs, cases, requests), context, sizes, doubt=requests.rounding.doubt)
     )

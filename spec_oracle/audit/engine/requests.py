@@ -73,8 +73,8 @@ class Requests:
         self.rounding = rounding_of(self.subject, self.context)
 
     def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
-        """Return how much is sampled of these engines."""
-        many = all(case.code.has("start_many") for case in cases)
+        """Return how much is sampled of these engines; many requests at once where all are alike."""
+        many = share == 1 and all(case.code.has("start_many") for case in cases)
         usual: dict[str, Any] = {
             "tv": ENGINE_TV,
             "wanted": ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
