@@ -356,7 +356,8 @@ def find(
         if result.status is not Status.PASSED or not known.untraced:
             return result
         left = [one for one in listing(known) if one.group in known.untraced]
-        return _with_samples(result, sampled(left, of_samples, rest or effort, known), known.untraced)
+        by_samples = sampled(left, of_samples, rest or effort, known)
+        return _with_samples(result, by_samples, known.untraced, in_addition=rest is not None)
 
     def sample_all() -> LawResult:
         listed_anew = [*instead] or [*listing(Ledger(context.budget))]
@@ -523,19 +524,24 @@ def confirmed(
     return told("what was traced", int(sample.counts.sum()), repeats)
 
 
-def _with_samples(result: LawResult, by_samples: LawResult, untraced: Mapping[str, str]) -> LawResult:
-    """Return what was traced as right, with what samples say of the groups that could not be traced."""
+def _with_samples(
+    result: LawResult, by_samples: LawResult, untraced: Mapping[str, str], *, in_addition: bool
+) -> LawResult:
+    """Return what was traced as right, with what samples say of the groups that could not be traced.
+
+    Samples ``in_addition`` leave what was proven as it is.
+    """
     notes = (*(f"{group}: {why}" for group, why in untraced.items()), *result.remarks.notes)
     remarks = Remarks((*result.remarks.scope, *by_samples.remarks.scope), notes)
     if by_samples.status is Status.FAILED:
         return replace(by_samples, remarks=remarks)
+    detail = f"{result.detail}; {', '.join(untraced)}: {by_samples.detail}"
+    if in_addition:
+        measured = replace(result.measured, draws=by_samples.measured.draws)
+        return replace(result, detail=detail, remarks=remarks, measured=measured)
     detectable = by_samples.findings.smallest_detectable_tv
-    return replace(
-        by_samples,
-        detail=f"{result.detail}; {', '.join(untraced)}: {by_samples.detail}",
-        remarks=remarks,
-        findings=replace(result.findings, smallest_detectable_tv=detectable),
-    )
+    findings = replace(result.findings, smallest_detectable_tv=detectable)
+    return replace(by_samples, detail=detail, remarks=remarks, findings=findings)
 
 
 def sampled(
