@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_share
@@ -133,10 +133,19 @@ def as_drafts(value: Paths | Drafts) -> Drafts:
     return Drafts.of_paths(*value.arrays)
 
 
+def _shape(data: Any) -> Shape:
+    """Read a shape; raises `InvalidInputError` where its rows are of a kind that is no longer tried."""
+    if data["kind"] not in AXES["kind"]:
+        raise InvalidInputError(
+            f"saved inputs: kind {data['kind']!r} of their rows is no longer tried; run the check again"
+        )
+    return Shape(**data)
+
+
 _READ: Final[Mapping[str, Callable[..., object]]] = {
     "drafts": _drafts,
     "instance": Instance.from_json,
-    "shape": lambda data: Shape(**data),
+    "shape": _shape,
     "options": lambda data: {name: np.array(values) for name, values in data.items()},
     "judged": np.array,
     "uniforms": np.array,

@@ -147,3 +147,14 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
         file.write_text(f'{{"part": "one_call", {kept}}}', encoding="utf-8")
         with pytest.raises(InvalidInputError, match="saved.json: .*rate: expected a number in"):
             FailingInputs.load(file, PARTS)
+
+
+def test_a_shape_of_a_kind_that_is_no_longer_tried_is_named(tmp_path):
+    file = tmp_path / "saved.json"
+    shape = '{"vocab_size": 3, "draft_length": 1, "kind": "spread"}'
+    kept = f'"check": "shapes", "says": "", "rate": 0.1, "inputs": {{"shape": {shape}, "seed": 0}}'
+    file.write_text(f'{{"part": "traced_shape", {kept}}}', encoding="utf-8")
+    with pytest.raises(
+        InvalidInputError, match=r"saved.json: .*kind 'spread' of their rows is no longer tried"
+    ):
+        FailingInputs.load(file, PARTS)
