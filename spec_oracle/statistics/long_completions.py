@@ -335,14 +335,15 @@ class ByRow:
 class TokenEvidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
-    One e-process over all orders: three tenths of the stake are on all tokens of an order; a fifth on those
-    in one range of places, or behind a token that probably was a correction; a tenth each on pairs some
-    tokens apart, on places (`ByPlace`) and on equal rows (`ByRow`); a fifth on what verification gets wrong
-    (`Bet`). It may be looked at
-    any time. ``impossible`` counts tokens of probability 0: these are no part of it.
+    One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth on those in
+    one range of places, or behind a token that probably was a correction; a tenth each on pairs some tokens
+    apart, and on places (`ByPlace`); a fifth on what verification gets wrong (`Bet`). Of ``whole_rows``, each
+    of which lists every token and does not depend on the one that came, a tenth is on equal rows (`ByRow`),
+    and as much less on all tokens. It may be looked at any time. ``impossible`` counts tokens of probability
+    0: these are no part of it.
     """
 
-    def __init__(self, drafts: Iterable[str], rng: np.random.Generator) -> None:
+    def __init__(self, drafts: Iterable[str], rng: np.random.Generator, *, whole_rows: bool = False) -> None:
         self.rng, self.tokens, self.impossible, self.largest_log_e = rng, 0, 0, 0.0
         self.drafts = tuple(drafts)
         orders = [BY_P, *map(by, self.drafts)]
@@ -352,7 +353,7 @@ class TokenEvidence:
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
             Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
-            for part, kinds in ((0.3, everywhere), (0.2, somewhere), (0.1, pairs))
+            for part, kinds in ((0.3 if whole_rows else 0.4, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
         ]
         groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in (False, True))]
@@ -364,13 +365,9 @@ class TokenEvidence:
         ]
         part = 0.2 / (len(KINDS) * max(len(self.drafts), 1))
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
-        self.by_row = ByRow(0.1)
-        self._all: list[Test | Bet | ByPlace | ByRow] = [
-            *self.tests,
-            *self.bets,
-            *self.by_place,
-            self.by_row,
-        ]
+        self.by_row = ByRow(0.1) if whole_rows else None
+        rows = [] if self.by_row is None else [self.by_row]
+        self._all: list[Test | Bet | ByPlace | ByRow] = [*self.tests, *self.bets, *self.by_place, *rows]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -386,8 +383,9 @@ class TokenEvidence:
         positions = places if scored.positions is None else scored.positions
         ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
-        possible = own > 0
-        self.by_row.observe(scored.masses[possible], scored.came[possible], doubt[possible])
+        if self.by_row is not None:
+            possible = own > 0
+            self.by_row.observe(scored.masses[possible], scored.came[possible], doubt[possible])
         for order, keys, q in self._orders(scored):
             known = (own > 0) & np.isfinite(keys).all(axis=1)
             u = _uniforms(scored.masses, keys, scored.came, parts)
@@ -440,7 +438,7 @@ class TokenEvidence:
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token, by the test that shows most."""
-        tests: list[Test | ByPlace | ByRow] = [*self.tests, *self.by_place, self.by_row]
+        tests = [one for one in self._all if not isinstance(one, Bet)]
         return max(test.least_tv(alpha / len(tests)) for test in tests)
 
     @property

@@ -159,7 +159,8 @@ class _Read:
 
     def __post_init__(self) -> None:
         has_drafts = any(case.code.has("draft_probs") for case in self.cases)
-        self.evidence = TokenEvidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
+        names = [*([RATIO] if has_drafts else []), N_GRAM]
+        self.evidence = TokenEvidence(names, self.rng, whole_rows=True)
         self._first_impossible, self._scored_so_far = "", list[Scored]()
 
     def result(self) -> CheckResult:

@@ -229,7 +229,7 @@ def after_few_rows(swap, seed=3, count=6000):
     p = np.array([[0.5, 0.3, 0.2], [0.48, 0.32, 0.2], [0.7, 0.2, 0.1]])
     wrong = p + swap * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
     which = rng.integers(3, size=count)
-    evidence = TokenEvidence([], rng)
+    evidence = TokenEvidence([], rng, whole_rows=True)
     evidence.add(Scored(p[which], sampled(rng, wrong[which]), {}, 1e-6))
     return evidence
 
@@ -244,7 +244,7 @@ def test_what_cancels_in_one_order_is_found_after_equal_rows():
 
 
 def test_rows_that_may_be_off_by_much_are_not_judged_apart():
-    evidence = TokenEvidence([], np.random.default_rng(0))
+    evidence = TokenEvidence([], np.random.default_rng(0), whole_rows=True)
     evidence.add(Scored(np.tile([0.6, 0.4], (500, 1)), np.zeros(500, np.int64), {}, 0.4))
     assert evidence.by_row.tokens == 0
 
@@ -252,3 +252,14 @@ def test_rows_that_may_be_off_by_much_are_not_judged_apart():
 def test_1000_right_samples_of_equal_rows_are_called_wrong_within_the_rate():
     wrong = sum(after_few_rows(0.0, seed, 300).by_row.log_e_value >= np.log(20) for seed in range(1000))
     assert wrong <= stats.binom.isf(1e-6, 1000, 0.05)
+
+
+def test_rows_that_depend_on_the_token_that_came_are_right_unless_they_are_called_whole():
+    """Cells before the token, its own and behind it: what came is always the second one."""
+    rng = np.random.default_rng(5)
+    came = rng.integers(4, size=400)
+    before = came / 4
+    masses = np.stack([before, np.full(400, 0.25), 0.75 - before], axis=1)
+    evidence = TokenEvidence([], rng)
+    evidence.add(Scored(masses, np.ones(400, np.int64)))
+    assert evidence.p_value > RATE
