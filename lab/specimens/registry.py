@@ -55,9 +55,9 @@ def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
 
 @cache
 def survivors() -> Mapping[str, Specimen]:
-    """Return the specimens that an audit at its defaults does not find, by name."""
+    """Return the specimens that an audit at its defaults does not find, by name, sorted."""
     found = {**_registered(1), **_registered(2)}
-    return MappingProxyType({name: s for name, s in found.items() if s.survives})
+    return MappingProxyType({name: s for name, s in sorted(found.items()) if s.survives})
 
 
 def _registered(num_paths: int) -> Mapping[str, Specimen]:
