@@ -8,7 +8,7 @@ from tests.efforts import module_of, set_effort, take_a_tenth
 
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
-    *("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE", "ENGINE_LONG_COUNT", "ENGINE_MIDDLE_COUNT"),
+    *("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE"),
     *("SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE"),
     *("SHAPES_MOST_REQUESTS", "STREAMS_SEEDS"),
 )
@@ -25,6 +25,13 @@ def inputs_as_found(request, monkeypatch):
     """
     if request.path.name not in OF_SMALLER_INPUTS:
         monkeypatch.setattr("spec_oracle.audit.failing_inputs.SHRINK_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_long_completions(request, monkeypatch):
+    """Take as many long completions as find ordinary defects, save at night; some tests set their own."""
+    if request.node.get_closest_marker("nightly") is None:
+        set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
 
 
 @pytest.fixture
