@@ -29,9 +29,10 @@ def inputs_as_found(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def few_long_completions(request, monkeypatch):
-    """Take as many long completions as find ordinary defects, save at night; some tests set their own."""
+    """Take as many completions as find ordinary defects, save at night; some tests set their own numbers."""
     if request.node.get_closest_marker("nightly") is None:
         set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
+        set_effort(monkeypatch, ENGINE_LARGER_SHARE=0.1)
 
 
 @pytest.fixture

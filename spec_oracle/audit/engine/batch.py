@@ -50,8 +50,8 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
         ]
     if cases:
         parts += [
-            partial(_larger, cases, requests),
             partial(long_batches, cases, requests.rounding.a_token, context),
+            partial(_larger, cases, requests),
             partial(_pairs, cases, requests),
         ]
     return first_failure(context.rate, *parts)
