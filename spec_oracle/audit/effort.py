@@ -60,7 +60,6 @@ ENGINE_PILOT: Final = 10  # Completions by which their pace is measured.
 ENGINE_ROUND: Final = 50  # Completions between two looks of the screening.
 # The same, and requests of a batch, for engines that decode many requests at once.
 ENGINE_MANY: Final = 4000
-ENGINE_ROUNDS: Final = 6  # Looks at the pairs of `streams` and `batch`.
 
 # --- long completions ------------------------------------------------------------------------------------
 

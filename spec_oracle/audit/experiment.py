@@ -268,6 +268,16 @@ class Ledger:
     def __post_init__(self) -> None:
         self.due = time.process_time() + self.budget
 
+    @property
+    def own(self) -> list[TracedExperiment]:
+        """What was traced of the subject."""
+        return [one for one in self.found if not one.experiment.is_reference]
+
+    @property
+    def references(self) -> list[TracedExperiment]:
+        """What was traced of what the subject is compared with."""
+        return [one for one in self.found if one.experiment.is_reference]
+
     def law_beside(self, reference: Experiment) -> Mapping[Any, float]:
         """Return what was traced of a reference; where it was not, what must come out of it."""
         traced = (one.traced.law for one in self.found if one.experiment is reference)
@@ -403,17 +413,14 @@ def _traced(
 
 
 def _worst(ledger: Ledger, *, is_reference: bool = False) -> TracedExperiment:
-    some = [one for one in ledger.found if one.experiment.is_reference is is_reference]
-    return max(some, key=lambda one: one.excess)
+    return max(ledger.references if is_reference else ledger.own, key=lambda one: one.excess)
 
 
 def _findings(ledger: Ledger) -> Findings:
-    own = [one for one in ledger.found if not one.experiment.is_reference]
-    references = [one for one in ledger.found if one.experiment.is_reference]
     return Findings(
-        total_variation=max((one.total_variation for one in own), default=None),
-        smallest_detectable_tv=max((one.experiment.allowed for one in own), default=None),
-        is_reference_wrong=not all(one.is_right for one in references),
+        total_variation=max((one.total_variation for one in ledger.own), default=None),
+        smallest_detectable_tv=max((one.experiment.allowed for one in ledger.own), default=None),
+        is_reference_wrong=not all(one.is_right for one in ledger.references),
     )
 
 
@@ -426,7 +433,7 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
         says, how = f"{experiment.what}: {error}", How.PROVEN
         return LawResult("", Status.FAILED, says, how, cause=cause, findings=_findings(ledger))
     findings, worst = _findings(ledger), _worst(ledger)
-    own = [one for one in ledger.found if not one.experiment.is_reference]
+    own = ledger.own
     gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
     said = " (rounding)" if gap > ROUNDING else ""
     count = f"{len(own)} distribution{'s' * (len(own) != 1)}"
@@ -472,7 +479,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
 
     Code may behave otherwise when its random numbers are traced.
     """
-    own = [one for one in ledger.found if not one.experiment.is_reference]
+    own = ledger.own
     some = [one for one in own if one.experiment.decides or effort.screens_all] or own
     longest = {one.experiment.what: one for one in some}
     samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}

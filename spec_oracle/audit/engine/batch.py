@@ -58,13 +58,10 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
-    context, sizes = (
-        replace(requests.context, rate=rate),
-        requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV),
-    )
-    return requests.noted(
-        find(partial(pairs, cases, requests), context, sizes, doubt=requests.rounding.doubt)
-    )
+    context = replace(requests.context, rate=rate)
+    sizes = requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    found = find(partial(pairs, cases, requests), context, sizes, doubt=requests.rounding.doubt)
+    return requests.noted(found)
 
 
 def pairs(cases: Sequence[Case], requests: Requests, _: Ledger) -> Iterator[Experiment]:

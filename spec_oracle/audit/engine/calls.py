@@ -95,8 +95,7 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
 def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
     """Yield longer completions, with seeds, too, generations in a row, and more tokens while they are cheap.
 
-    Of engines with several draft lengths
-    completions are long enough for each of them.
+    Of engines with several draft lengths completions are long enough for each of them.
     """
     known = [one for one in ledger.found if not one.experiment.group]
     costs = [_cost(known)] if known else []

@@ -47,10 +47,7 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield completions of one and two tokens, of three where only that shows what drafts do; then seeded.
-
-    Where an engine decodes many requests at once, those that decide hold a whole call.
-    """
+    """Yield completions of one and two tokens, of three where only that shows what drafts do; then seeded."""
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
     sizes, seeded = range(1, usual + 1), [case for case in cases if case.code.takes_seeds]
