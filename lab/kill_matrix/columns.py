@@ -30,6 +30,7 @@ from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.joint import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.confirm import require_decisions
+from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen
@@ -213,7 +214,7 @@ def _screening(code: SamplerCode, bench: Context) -> CheckResult:
 
     def screening() -> CheckResult:
         toys, calls = instances_for(bench, 1), Calls(code, bench.seed, "kill-matrix/joint")
-        sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
+        sizes = [SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
         each = [calls.on(name, instance) for name, instance in toys.items()]
         process = screen([Sample(one, one.cells) for one in each], alpha, sizes)
         return judge_process("completions of one call", process, alpha)

@@ -29,6 +29,7 @@ from spec_oracle.statistics import (
 LOOK_SECONDS: Final = 2.0  # About how far apart later looks are.
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1
+CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 
 
 class Sampled(Protocol):
@@ -233,7 +234,7 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         before = sample.seconds
         sample.draw(min(size, goal - drawn))
         room = (end - sample.seconds) / max(sample.seconds - before, 1e-9)
-        size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
+        size = max(start, min(most, int(size * min(room, CALL_GROWTH))))
 
 
 def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
@@ -248,9 +249,9 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
         sample = trial()
         sample.draw(count)
         room = seconds / max(sample.seconds, 1e-9)
-        if room < effort.CALL_GROWTH:
+        if room < CALL_GROWTH:
             return max(start, min(most, int(count * room)))
-        count *= effort.CALL_GROWTH
+        count *= CALL_GROWTH
     return max(start, most)
 
 

@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context as CheckContext
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.rounds import judge_rounds
@@ -34,6 +33,7 @@ SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not coun
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
 SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
+SHAPES_ROUNDS: Final = 4  # Looks at the samples.
 SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
 
 Place: TypeAlias = tuple[Shape, DraftTree]
@@ -129,19 +129,19 @@ def sampled(
 
     Where ordinary calls branch otherwise than traced ones, only samples say what they come to. About so many
     ``requests`` are verified. Where they have many numbers, few are in a round: there are
-    `effort.SHAPES_ROUNDS`, and more within ``seconds`` of processor time.
+    `SHAPES_ROUNDS`, and more within ``seconds`` of processor time.
     """
     unlike = _unlike(context, covered)
     places = unlike or _chosen(subject, context, covered, requests)
     cells = [TreeCells(tree) for _, tree in places]
-    most = int(requests / len(places) / effort.SHAPES_ROUNDS)
+    most = int(requests / len(places) / SHAPES_ROUNDS)
     sizes = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in places]
     rng = context.stream("sampler/shapes/samples")
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        end, needed = time.process_time() + seconds, max(requests / sum(sizes), effort.SHAPES_ROUNDS)
+        end, needed = time.process_time() + seconds, max(requests / sum(sizes), SHAPES_ROUNDS)
         for number in range(math.ceil(needed)):
-            if number >= effort.SHAPES_ROUNDS and time.process_time() > end:
+            if number >= SHAPES_ROUNDS and time.process_time() > end:
                 break
             emissions = (_drawn(subject.code, *one, rng) for one in zip(places, sizes, strict=True))
             yield [own.of(found, rng) for own, found in zip(cells, emissions, strict=True)]
@@ -149,7 +149,7 @@ def sampled(
     what, laws = f"completions at {len(places)} input shapes", [own.law for own in cells]
     found = judge_rounds(what, laws, rounds(), alpha=context.rate, admitted=context.admitted)
     if found.status is Status.PASSED:
-        least = 0 if unlike else SHAPES_LEAST_SAMPLES / effort.SHAPES_ROUNDS
+        least = 0 if unlike else SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
         covered.sampled = [shape for (shape, _), size in zip(places, sizes, strict=True) if size >= least]
     return found
 
