@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
+    draws_needed_by_g,
     draws_needed_by_joint_e_process,
     homogeneity_p_value,
     split,
@@ -147,6 +148,18 @@ class Experiment:
         return listed(self.expected) if self.binned is None else self.binned()
 
 
+def numbered(
+    what: str, size: str, law: NDArray[np.float64], many: Callable[[int], NDArray[np.int64]], **more: Any
+) -> Experiment:
+    """Return an experiment whose outcomes are numbers from 0 on, of the probabilities ``law`` [C].
+
+    ``more`` are other fields of it.
+    """
+    expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
+    some = cast(Callable[[int], Sequence[Any]], many)
+    return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
+
+
 @dataclass
 class Sample:
     """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test."""
@@ -188,7 +201,8 @@ class Sample:
 class Effort:
     """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
 
-    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time.
+    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time;
+    where none is ``wanted`` either, the screening alone decides, after a fixed number of samples.
     ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
     look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
     ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
@@ -210,6 +224,11 @@ class Effort:
     screens_all: bool = True
     goes_on: bool = False
     at_once: bool = False
+
+    @property
+    def is_of_looks(self) -> bool:
+        """Whether the screening alone decides."""
+        return math.isinf(self.tv) and not self.wanted
 
 
 @dataclass(frozen=True)
@@ -552,12 +571,16 @@ def _with_samples(
 
 
 def sampled(
-    experiments: Sequence[Experiment], context: Context, effort: Effort, ledger: Ledger | None = None
+    experiments: Sequence[Experiment],
+    context: Context,
+    effort: Effort,
+    ledger: Ledger | None = None,
+    what: str = "",
 ) -> LawResult:
     """Say whether ordinary samples of experiments follow what must come out, within the budget.
 
-    The ``ledger`` keeps them. Where a reference differs from its rows, others are compared with samples of
-    the reference.
+    The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural. Where a reference differs
+    from its rows, others are compared with samples of the reference.
     """
     chosen = [one for one in experiments if one.decides or effort.screens_all]
     own = {one.what: Sample(one, one.cells) for one in chosen if not one.is_reference}
@@ -568,7 +591,7 @@ def sampled(
     seconds = effort.share * context.budget
     for_references = REFERENCE_SHARE * seconds if references else 0.0
     decision = _decided(own, rate, seconds - for_references, effort, context.admitted)
-    status, detail = _said(decision, own, effort)
+    status, detail = _said(decision, own, effort, what)
     is_wrong, cause = False, None
     if references:
         of_references = _decided(references, rate, for_references, effort, None)
@@ -594,9 +617,10 @@ def sampled(
     )
     tokens = max(sample.experiment.tokens for sample in own.values())
     measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
-    return LawResult(
-        "", status, detail, How.SAMPLED, measured, Remarks(scope), shown, cause, findings=findings
-    )
+    is_short = status is Status.INCONCLUSIVE and cause is None
+    do = _enough(own, rate, effort, context.budget) if is_short else ""
+    remarks = Remarks(scope, do=do)
+    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, cause, findings=findings)
 
 
 def _decided(
@@ -628,7 +652,7 @@ def _decided(
 
 
 def _said(
-    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort
+    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort, what: str
 ) -> tuple[Status, str]:
     """Return whether samples passed, and the sentence on them."""
     if decision.worst is not None:
@@ -640,13 +664,30 @@ def _said(
         return Status.FAILED, detail
     tv = f"a total variation of {decision.detectable_tv:.2g} would show"
     least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        named = what or ", ".join(samples)
+        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
+    named = f"{what}: " if what else ""
     if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"no defect in {decision.draws:,} samples{least}"
+        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
     pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
     return Status.INCONCLUSIVE, (
-        f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation of "
-        f"{effort.tv}{least}; raise --budget"
+        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
+        f"of {effort.tv}{least}; raise --budget"
     )
+
+
+def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: float) -> str:
+    """Say which ``--budget`` should pay for enough samples; half as much again is allowed for."""
+    decided = [sample for sample in samples.values() if sample.experiment.decides]
+    part = split(split(rate, 2), len(decided))
+    seconds = sum(
+        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
+        for one in decided
+    )
+    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)} should do"
 
 
 def _beside_references(

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit.results import CheckResult, How, Status, inconclusive, passed
+from spec_oracle.audit.sampling import contradiction
 from spec_oracle.statistics import (
     EProcess,
-    GoodnessOfFit,
     goodness_of_fit_by_e_process,
     total_variation_interval,
 )
@@ -91,9 +91,3 @@ def _largest_gap(process: EProcess, named: Callable[[int], str]) -> str:
             gaps.append((abs(shares[cell] - law[cell]), cell, float(shares[cell]), float(law[cell])))
     _, cell, share, expected = max(gaps)
     return f"{named(cell)} in {share:.2%} of them, {expected:.2%} expected"
-
-
-def contradiction(fit: GoodnessOfFit) -> str:
-    """Say that samples contradict their distribution, and whether one of them was impossible."""
-    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
-    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"

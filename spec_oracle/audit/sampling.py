@@ -2,7 +2,7 @@
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-Checks whose samples come in rounds of a fixed size use `spec_oracle.audit.rounds`.
+Where none must be detected, a stated number of samples is screened, which then has the whole rate.
 """
 
 import math
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.rounds import contradiction
 from spec_oracle.statistics import (
     EProcess,
+    GoodnessOfFit,
     draws_needed_by_g,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
@@ -105,27 +105,32 @@ def judge_samples(
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
     time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
-    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most. A total variation up
-    to ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
+    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most. With an infinite
+    ``tv`` there is none, and the screening has all of the rate and the time. A total variation up to
+    ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
     """
-    half, listed = split(rate, 2), list(samples.values())
+    listed, is_screened_only = list(samples.values()), math.isinf(tv)
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
-            if turn >= len(samples) and _seconds(listed) > effort.SCREENING_SHARE * seconds:
+            if turn >= len(samples) and _seconds(listed) > share * seconds:
                 break
             yield batch
 
     process = screen(listed, half, sizes())
     if process.p_value <= half:
-        found: SampledDecision[S] = _contradicted(process, list(samples))
+        found: SampledDecision[S] = _contradicted(process, list(samples), half)
         worst = samples[found.worst or ""]
-        needed = draws_needed_by_g(tv, worst.law, alpha=half)
+        needed = batch * (1 + turns) if is_screened_only else draws_needed_by_g(tv, worst.law, alpha=half)
         while admitted is not None and not shows_more(worst, admitted, rate):
             if worst.counts.sum() >= needed or _seconds(listed) > seconds:
                 break
             worst.draw(batch)
         return found
+    if is_screened_only:
+        fit = goodness_of_fit_by_e_process(process, alpha=rate)
+        return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
@@ -180,7 +185,7 @@ def judge_looks(
 
     process = screen([sample], half, sizes())
     if process.p_value <= half:
-        return _contradicted(process, [""])
+        return _contradicted(process, [""], half)
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
     worst, reason = (None, "") if fit.passed else ("", contradiction(fit))
     return SampledDecision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
@@ -212,11 +217,17 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[S]:
+def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> SampledDecision[S]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
-    reason = f"{process.draws:,} samples contradict the expected distribution"
+    reason = contradiction(goodness_of_fit_by_e_process(process, alpha=rate))
     return SampledDecision(worst, reason, statistics, math.inf, process.draws)
+
+
+def contradiction(fit: GoodnessOfFit) -> str:
+    """Say that samples contradict their distribution, and whether one of them was impossible."""
+    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
+    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
 
 
 def _seconds(samples: Iterable[Sampled]) -> float:
