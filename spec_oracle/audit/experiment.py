@@ -43,8 +43,8 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, contradicted, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
@@ -619,36 +619,57 @@ def sampled(
     measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
     is_short = status is Status.INCONCLUSIVE and cause is None
     do = _enough(own, rate, effort, context.budget) if is_short else ""
-    remarks = Remarks(scope, do=do)
+    remarks = Remarks(scope, (*filter(None, [decision.ended]),), do=do)
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, cause, findings=findings)
 
 
 def _decided(
     samples: dict[str, Sample], rate: float, seconds: float, effort: Effort, admitted: float | None
 ) -> SampledDecision[Sample]:
-    """Judge samples, and add the fresh ones of the G test to them."""
-    batch = effort.look
-    if effort.at_once:
-        first = next(iter(samples.values()))
-        trial = partial(Sample, first.experiment, first.cells)
-        share = shares.SCREENING_SHARE * seconds / len(samples)
-        batch = calls_within(trial, share, start=min(effort.pilot, effort.look), most=effort.look)
-    decision = judge_samples(
-        samples,
-        lambda name: replace(samples[name]),
-        rate=rate,
-        seconds=seconds,
-        tv=effort.wanted or effort.tv,
-        batch=batch,
-        turns=effort.turns,
-        most=effort.most,
-        names=[name for name, sample in samples.items() if sample.experiment.decides],
-        admitted=admitted,
-    )
-    for name, fresh in decision.fresh.items():
-        samples[name].counts += fresh.counts
-        samples[name].seconds += fresh.seconds
-    return decision
+    """Judge samples, and add the fresh ones of the G test to them.
+
+    Where the code raises, the evidence of all samples before it decides, if it suffices.
+    """
+    made: dict[str, Sample] = {}
+
+    def fresh(name: str) -> Sample:
+        made[name] = replace(samples[name])
+        return made[name]
+
+    def gather() -> None:
+        for name, sample in made.items():
+            samples[name].counts += sample.counts
+            samples[name].seconds += sample.seconds
+
+    try:
+        found = judge_samples(
+            samples,
+            fresh,
+            rate=rate,
+            seconds=seconds,
+            tv=effort.wanted or effort.tv,
+            batch=_look(next(iter(samples.values())), seconds / len(samples), effort),
+            turns=effort.turns,
+            most=effort.most,
+            names=[name for name, sample in samples.items() if sample.experiment.decides],
+            admitted=admitted,
+        )
+    except SubjectRaisedError as error:
+        gather()
+        if (evidence := contradicted(samples, split(rate, 2))) is None:
+            raise
+        return replace(evidence, ended=f"after {evidence.draws:,} samples it {error}")
+    gather()
+    return found
+
+
+def _look(sample: Sample, seconds: float, effort: Effort) -> int:
+    """Return how many samples come between two looks: one call of many takes its part of ``seconds``."""
+    if not effort.at_once:
+        return effort.look
+    trial = partial(Sample, sample.experiment, sample.cells)
+    seconds *= shares.SCREENING_SHARE
+    return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
 
 
 def _said(

@@ -153,6 +153,12 @@ def judge_samples(
     return SampledDecision(None, "", "", detectable, draws, decided)
 
 
+def contradicted(samples: Mapping[str, S], rate: float) -> SampledDecision[S] | None:
+    """Return the decision that samples so far contradict a law, None where they do not."""
+    process = _evidence(list(samples.values()))
+    return _contradicted(process, list(samples), rate) if process.p_value <= rate else None
+
+
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than is on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
