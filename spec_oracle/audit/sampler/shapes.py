@@ -31,6 +31,7 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.judged import one_shape
 from spec_oracle.audit.shapes.sampled import SHAPES_REQUESTS, sampled_shapes, types_of
+from spec_oracle.exact.errors import NotTracedError
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
@@ -73,7 +74,7 @@ def traced_shape(
     laws = laws_at_shapes(subject, context)
     try:
         return one_shape(subject, laws, shape, seed, partial(confirm_at_shape, subject, context, laws))
-    except NoEvidenceError as error:
+    except (NoEvidenceError, NotTracedError) as error:
         return inconclusive(str(error))
 
 
