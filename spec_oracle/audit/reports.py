@@ -213,7 +213,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
+        """What a command that shows this report ends with; 0 is earned, see docs/reference/json-schema.md.
 
         1 if a subject is lossy; else 3 if one breaks its contract, a name led nowhere, or we failed; else 2
         if nothing was tested, a verdict is missing, or a check is not settled; else 0. Where only the saved

@@ -66,7 +66,7 @@ HEAD = """\
 Written by `python -m lab.benchmarks.gpu_kit.page` from what `lab/benchmarks/gpu_kit/run.sh` measured on
 {when}; do not edit. Hardware: {hardware}. Every figure on this page is of this machine.
 
-[Language models](../language-models.md#the-gpu-suite) says how each rule is judged, the README what the
+[Language models](../guide/language-models.md#the-gpu-suite) says how each rule is judged, the README what the
 columns mean.
 """
 

@@ -34,7 +34,8 @@ from tests.spec_oracle.report.conftest import AWKWARD
 
 HERE = Path(__file__).parent
 SCHEMAS = {
-    file.stem: json.loads(file.read_text()) for file in (HERE.parents[2] / "docs/schema").glob("*.json")
+    file.stem: json.loads(file.read_text())
+    for file in (HERE.parents[2] / "docs/reference/schema").glob("*.json")
 }
 TOY = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
 
