@@ -16,7 +16,7 @@ from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.listing import engine_availability
 from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
-from spec_oracle.report.audit_text import PageRow, markdown_page, page_rows
+from spec_oracle.report.audit_markdown import PageRow, markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 

@@ -105,7 +105,7 @@ class Reach:
     @property
     def words(self) -> str:
         """In a few words, "" where completions were not judged."""
-        exact = f"exact to {self.exact[0]} tokens" if self.exact else ""
+        exact = f"proven to {self.exact[0]} tokens" if self.exact else ""
         sampled = f"sampled to {self.sampled[0]}{'' if exact else ' tokens'}" if self.sampled else ""
         return ", ".join(filter(None, (exact, sampled)))
 
