@@ -104,9 +104,8 @@ def _how_far(subject: SubjectReport) -> str:
         return f": {open_}" if open_ else ""
     rests_on = [basis_of(subject.checks), *(check for check in subject.checks if check.name == "shapes")]
     found = [check.detail.partition("; ")[0] for check in rests_on if check.status is Status.PASSED]
-    return "; ".join(
-        [f", but {open_}" if open_ else "", *([subject.reach.sentence] if subject.reach.words else found)]
-    )
+    found = [subject.reach.sentence] if subject.reach.words else found
+    return "; ".join([f", but {open_}" if open_ else "", *found, *rule])
 
 
 def rule_of(subject: SubjectReport) -> str:

@@ -92,10 +92,9 @@ def first_wrong_token(found: Counterexample) -> int:
     shape = (instance.vocab_size,) * depth
     expected = np.asarray(instance.target.joint(depth), dtype=float).reshape(shape)
     gaps = np.array(found.actual, dtype=float).reshape(shape) - expected
+    least = _SHARE * float(found.total_variation)
     for position in range(depth):
-        if abs(gaps.sum(axis=tuple(range(position + 1, depth)))).max() > _SHARE * float(
-            found.total_variation
-        ):
+        if abs(gaps.sum(axis=tuple(range(position + 1, depth)))).max() > least:
             return position
     return depth - 1
 
