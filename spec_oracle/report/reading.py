@@ -31,7 +31,7 @@ _OPEN = {
 
 def open_checks(subject: SubjectReport) -> list[CheckResult]:
     """Return what keeps a subject from exit code 0: failures first, of these what decides the verdict."""
-    found = [check for check in subject.checks if not check.is_settled]
+    found = [check for check in subject.checks if not check.is_settled and not subject.error]
     order = list(_OPEN)
 
     def place(check: CheckResult) -> tuple[int, bool]:
@@ -54,6 +54,8 @@ def open_words(subject: SubjectReport) -> str:
 
 def first_open_words(subject: SubjectReport) -> str:
     """Return which check failed or is not decided, and how many more, "" where nothing is open."""
+    if subject.error:
+        return "not audited"
     found = open_checks(subject)
     more = f" +{len(found) - 1}" if len(found) > 1 else ""
     return f"{found[0].name} {_OPEN[found[0].status]}{more}" if found else ""
