@@ -44,26 +44,26 @@ test-gpu: engines  ## judge every rule on a CUDA device, compile Triton kernels,
 
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-specimens: install  ## run every check on every known defect, write docs/specimens.md and docs/catalogue.md
-	$(BIN)/python -m lab.specimens --catalogue --output docs/catalogue.md
+specimens: install  ## run every check on every known defect, write docs/evidence/specimens.md and docs/evidence/catalogue.md
+	$(BIN)/python -m lab.specimens --catalogue --output docs/evidence/catalogue.md
 	$(BIN)/python -m lab.specimens --survivors --output docs/how-it-works/what-it-does-not-see.md
-	$(BIN)/python -m lab.specimens --format markdown --output docs/specimens.md
+	$(BIN)/python -m lab.specimens --format markdown --output docs/evidence/specimens.md
 
 golden: install  ## audit a fixed list of subjects, print what differs from their recorded reports: minutes
 	$(ONE_CORE) $(BIN)/python -m lab.kill_matrix.golden
 
-claims: install  ## decide published claims by exact enumeration, write docs/claims.md
-	$(BIN)/python -m lab.claims --output docs/claims.md
+claims: install  ## decide published claims by exact enumeration, write docs/evidence/claims.md
+	$(BIN)/python -m lab.claims --output docs/evidence/claims.md
 
 studies: engines lm  ## write the pages of the studies again: hours
 	$(BIN)/python -m lab.studies.how_it_works --output docs/how-it-works
-	$(BIN)/python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
-	$(BIN)/python -m lab.studies.local_rules --output docs/local-rules.md
-	$(BIN)/python -m lab.studies.weak_drafts --output docs/weak-drafts.md
-	$(BIN)/python -m lab.studies.acceptance --output docs/acceptance-runs.md
-	$(BIN)/python -m lab.studies.providers --output docs/providers.md
-	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/engines-results.md
-	$(BIN)/python -m lab.studies.transformers_generate --output docs/transformers-generate.md
+	$(BIN)/python -m lab.studies.multipath --output docs/evidence/study-multipath.md --plots docs/evidence/
+	$(BIN)/python -m lab.studies.local_rules --output docs/evidence/local-rules.md
+	$(BIN)/python -m lab.studies.weak_drafts --output docs/evidence/weak-drafts.md
+	$(BIN)/python -m lab.studies.acceptance --output docs/evidence/acceptance-runs.md
+	$(BIN)/python -m lab.studies.providers --output docs/evidence/providers.md
+	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/evidence/engines-results.md
+	$(BIN)/python -m lab.studies.transformers_generate --output docs/evidence/transformers-generate.md
 
 benchmarks: engines  ## write lab/benchmarks/RESULTS.md: about ten minutes on one core
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from spec_oracle.errors import SpecOracleError, SubjectRaisedError
+from spec_oracle.errors import SpecOracleError, SubjectRaisedError, not_installed
 from spec_oracle.places import raised_at, running_at
 
 WAITING_SECONDS: Final = 60.0
@@ -162,7 +162,9 @@ def _as_errors() -> Iterator[None]:
 
 def _told(error: BaseException) -> str:
     place = raised_at(error)
-    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}"
+    is_torch = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+    how = f"; {not_installed('torch', 'torch')}" * is_torch
+    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}{how}"
 
 
 @contextmanager

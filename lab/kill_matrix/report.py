@@ -28,7 +28,8 @@ _LEGEND = (
 
 _SURVIVORS = (
     "Defects that an audit at its defaults does not find: each stands for a limit, see [what an audit does "
-    "not see](how-it-works/what-it-does-not-see.md). The checks here have larger budgets, and may find one."
+    "not see](../how-it-works/what-it-does-not-see.md). The checks here have larger budgets, and may find "
+    "one."
 )
 
 

@@ -38,7 +38,7 @@ Each line of LOG is JSON, one call: "drafted" (token ids), "accepted" (how many 
 before a stop token or a limit cuts the completion), "p" and "q" (the probabilities that the target and the
 draft model give each drafted token; q is 1 for drafts that were not sampled). Optional: "prompt" (a label),
 and for rules that depend on more than p and q either "surplus", "largest" and "entropy" or whole or top-k
-rows "target" and "draft": docs/acceptance.md. `spec_oracle.acceptance.recorder` writes such logs for
+rows "target" and "draft": docs/guide/acceptance.md. `spec_oracle.acceptance.recorder` writes such logs for
 transformers and vLLM. Exit codes: 0 the counts are as expected, 1 they are not, 2 too few calls, 3 a mistake
 in the log or the options. The false-alarm rate holds however often a growing log is looked at.
 """

@@ -105,7 +105,7 @@ class Reach:
     @property
     def words(self) -> str:
         """In a few words, "" where completions were not judged."""
-        exact = f"exact to {self.exact[0]} tokens" if self.exact else ""
+        exact = f"proven to {self.exact[0]} tokens" if self.exact else ""
         sampled = f"sampled to {self.sampled[0]}{'' if exact else ' tokens'}" if self.sampled else ""
         return ", ".join(filter(None, (exact, sampled)))
 
@@ -213,7 +213,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
+        """What a command that shows this report ends with; 0 is earned, see docs/reference/json-schema.md.
 
         1 if a subject is lossy; else 3 if one breaks its contract, a name led nowhere, or we failed; else 2
         if nothing was tested, a verdict is missing, or a check is not settled; else 0. Where only the saved

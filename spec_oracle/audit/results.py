@@ -146,13 +146,15 @@ class Remarks:
     """Lines for the reader: what a result covers, and what else should be known of the code.
 
     ``coverage`` is that of the check `shapes`: axis, value, what is known there. ``proviso`` completes the
-    verdict.
+    verdict. ``do`` says what to type or write down so that the check passes, or its failure is accepted; ""
+    where nothing is to be done.
     """
 
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     proviso: str = ""
+    do: str = ""
 
 
 NO_REMARKS: Final = Remarks()
@@ -296,12 +298,13 @@ def check_result(
     notes: tuple[str, ...] = (),
     coverage: Mapping[str, Mapping[str, Cover]] | None = None,
     proviso: str = "",
+    do: str = "",
     completion: WrongCompletion | TextCounterexample | None = None,
     cause: Cause | None = None,
 ) -> CheckResult:
     """Return the result of a check, or of a part of one, from the fields of its records."""
     measured = Measured(alpha, draws, total_variation)
-    remarks = Remarks(scope, notes, coverage or {}, proviso)
+    remarks = Remarks(scope, notes, coverage or {}, proviso, do)
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 

@@ -164,7 +164,7 @@ def adapter_text(name: str, guessed: Guess) -> str:
     module, _, thing = name.partition(":")
     top, dot, rest = thing.partition(".")
     called = f"under_test{dot}{rest}" + guessed.called
-    about = "Keep the sampler contract; see docs/from-your-signature.md of spec-oracle."
+    about = "Keep the sampler contract; see docs/guide/from-your-signature.md of spec-oracle."
     functions = [] if guessed.keeps_contract else [_function("verify", about, guessed, called)]
     for one in guessed.optional:
         left = guessed.leaving_out(one)

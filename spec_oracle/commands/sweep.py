@@ -27,7 +27,7 @@ SWEEP = Command(
     "spec-oracle sweep plan.toml --output results.parquet",
     options={
         "the plan": [
-            value("plan", "PLAN.toml", "task and axes, see docs/sweeps.md", Path),
+            value("plan", "PLAN.toml", "task and axes, see docs/guide/sweeps.md", Path),
             value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", file_to_write),
         ],
         "where it runs": [

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.errors import InvalidInputError, SpecOracleError, not_installed
 from verifiers import Siblings, StatefulVerifier, drafting_of
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def new_figure(**options: object) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        why = "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
-        raise MissingExtraError(why) from None
+        raise MissingExtraError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
     return Figure(facecolor="white", **options)
 
 

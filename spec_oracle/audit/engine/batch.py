@@ -39,7 +39,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     cases = subject.cases(context, "generate_batch")
     many = subject.cases(context, "start_many")[:1]
     if not cases and not many:
-        return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
+        return not_asked("needs the optional method generate_batch(); see docs/guide/audit-your-engine.md")
     requests = Requests(subject, context, "batch")
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:

@@ -24,7 +24,7 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     """Judge whether drafts follow the q reported with them, over two calls: traced, or sampled."""
     cases = subject.cases(context, "start")
     if not cases:
-        return not_asked("needs the optional method start(); see docs/audit-your-engine.md")
+        return not_asked("needs the optional method start(); see docs/guide/audit-your-engine.md")
     rounding = rounding_of(subject, context)
     return first_that_works([partial(_traced, cases, rounding), partial(_sampled, cases, context)])
 

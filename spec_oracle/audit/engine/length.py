@@ -31,7 +31,7 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("no rule is declared")
     if not cases:
         methods = "start() and draft_probs()"
-        return not_asked(f"needs the optional methods {methods}; see docs/audit-your-engine.md")
+        return not_asked(f"needs the optional methods {methods}; see docs/guide/audit-your-engine.md")
     if any(case.code.endings for case in cases):
         return _reported(subject.cases(context, "start_many"), context)
     instances = [steps.declared_instance(case.code, case.prompt) for case in cases]

@@ -7,7 +7,7 @@ so one failure is proof.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
@@ -31,6 +32,7 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Paths
 
+BAD_INPUT: Final = "bad-input"
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
@@ -124,10 +126,21 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
             wrong[name] = answer.detail, call
     say = partial(check_result, draws=requests * CALLS, how=How.REPLAYED)
     if wrong:
-        listed = say(Status.FAILED, "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()))
+        listed = say(
+            Status.FAILED,
+            "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()),
+            do=how_to_accept_broken(subject.name, [*wrong]),
+        )
         says, call = next(iter(wrong.values()))
         return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
     return say(Status.PASSED, "broken input is refused, or every emitted token has a positive probability")
+
+
+def how_to_accept_broken(subject: str, wrong: Sequence[str]) -> str:
+    """Return what to write down where no caller passes this broken input; "" if valid input fails, too."""
+    if EDGES in wrong:
+        return ""
+    return how_to_accept(subject, BAD_INPUT, f"no caller passes {', '.join(wrong)}")
 
 
 def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
