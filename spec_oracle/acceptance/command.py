@@ -3,6 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
+from spec_oracle.acceptance.reported import NAMES, read_reported
 from spec_oracle.commands.options import Command, emit, rate, report_options, value
 from spec_oracle.errors import InvalidInputError
 
@@ -28,6 +29,7 @@ def run(options: Namespace) -> int:
         at_least=options.at_least,
         detect=options.detect,
         noise=options.noise,
+        reported=read_reported(options.reported) if options.reported else {},
     )
     emit(options, FORMATS[options.format](found))
     return found.exit_code
@@ -44,6 +46,7 @@ in the log or the options. The false-alarm rate holds however often a growing lo
 """
 _AT_LEAST = "share of the expected tokens that is enough, such as 0.95; default: the counts must agree"
 _DETECT = "a pass without --at-least needs enough calls to detect acceptance lower by this share"
+_REPORTED = f"what the engine reports of these calls, NAME=VALUE,...; names: {', '.join(NAMES)}"
 _NOISE = "nats by which log p - log q may be off; raise it if the engine computes in lower precision"
 ACCEPTANCE = Command(
     run,
@@ -55,6 +58,9 @@ ACCEPTANCE = Command(
             value("log", "LOG", "one JSON object a line"),
             value("--rule", "NAME", "token, block, sample_and_match, greedy or typical", default="token"),
             value("--noise", "NATS", _NOISE, float, 1e-4),
+        ],
+        "the engine's own figures": [
+            value("--reported", "FIGURES", _REPORTED),
         ],
         "the gate and its error rate": [
             value("--at-least", "SHARE", _AT_LEAST, rate),
