@@ -61,14 +61,15 @@ class LoggedCalls:
         return np.arange(self.p.shape[1])[None, :] < self.lengths[:, None]
 
 
-def read_calls(lines: Iterable[str]) -> LoggedCalls:
-    """Return the calls of a log; empty lines are left out.
+def read_calls(lines: Iterable[str], file: str = "") -> LoggedCalls:
+    """Return the calls of a log, which a ``file`` of that name holds; empty lines are left out.
 
-    Raises `InvalidInputError` that names the line and the field, and for a log without any drafted token.
+    Raises `InvalidInputError` that names file, line and field, and for a log without any drafted token.
     """
-    calls = [_call(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    at = f"{file}: " * bool(file)
+    calls = [_call(line, f"{at}line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not any(call.length for call in calls):
-        raise InvalidInputError("log: it holds no call with drafted tokens")
+        raise InvalidInputError(f"{at or 'log: '}it holds no call with drafted tokens")
     width = max(call.length for call in calls)
 
     def padded(name: str, value: float = 0.0) -> Floats:

@@ -60,8 +60,9 @@ def efficiencies(
     exact: bool = False,
     array: str = "numpy",
     tree: DraftTrees | None = None,
+    note: Callable[[Efficiency], None] = lambda _: None,
 ) -> list[Efficiency]:
-    """Return the exact figures of the named verifiers on one instance.
+    """Return the exact figures of the named verifiers on one instance; calls ``note(figures)`` after each.
 
     Names are those of built-in rules, or ``package.module:object``. Drafts are the K paths of the instance,
     or draft trees of the shape ``tree``, whose siblings a rule must accept.
@@ -75,25 +76,32 @@ def efficiencies(
     optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
-        verifier = named_verifier(name)
-        if tree is not None:
-            results.append(_on_trees(file, instance, (name, verifier), tree, exact=exact, array=array))
-            continue
-        with raising():
-            law = emission_law(verifier, instance, exact=exact, array=array)
-        best = optima(drafting_of(verifier))
-        results.append(
-            Efficiency(
-                file,
-                name,
-                law.block_efficiency,
-                law.total_variation,
-                law.accepted_length_pmf,
-                best,
-                best.block_transport if isinstance(verifier, StatefulVerifier) else best.multi_path,
-            )
-        )
+        rule = name, named_verifier(name)
+        if tree is None:
+            results.append(_on_paths(file, instance, rule, optima, exact=exact, array=array))
+        else:
+            results.append(_on_trees(file, instance, rule, tree, exact=exact, array=array))
+        note(results[-1])
     return results
+
+
+def _on_paths(
+    file: str,
+    instance: Instance,
+    rule: tuple[str, AnyVerifier],
+    optima: Callable[[Siblings], Optima],
+    *,
+    exact: bool,
+    array: str,
+) -> Efficiency:
+    """Return the figures of a rule, by name, on the K paths of the instance."""
+    name, verifier = rule
+    with raising():
+        law = emission_law(verifier, instance, exact=exact, array=array)
+    best = optima(drafting_of(verifier))
+    bound = best.block_transport if isinstance(verifier, StatefulVerifier) else best.multi_path
+    figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
+    return Efficiency(file, name, *figures, best, bound)
 
 
 def _on_trees(
