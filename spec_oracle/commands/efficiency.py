@@ -46,7 +46,7 @@ def run(options: Namespace) -> int:
             raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
         (path,) = options.files
         title = f"Block efficiency and optimum: {path.name}"
-        save_sweeps(options.plot, title, sweeps(instances[path], names))
+        save_sweeps(options.plot, title, sweeps(instances[path], names, tree))
     results: list[Efficiency] = []
     write = partial(write_report, options, efficiency.FORMATS, results)
     with written_if_interrupted(write, results), showing_progress() as tell:
@@ -72,10 +72,9 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 
     if options.tree is None:
         return options.verifier or list(verifiers.names()), None
-    if options.prompts is not None or options.plot is not None:
+    if options.prompts is not None:
         raise InvalidInputError(
-            "--tree: trees are measured on instance files, and not plotted; "
-            "`python -m lab.design` measures them after prompts"
+            "--tree: trees are measured on instance files; `python -m lab.design` measures them after prompts"
         )
     tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
     if not options.verifier:
@@ -131,7 +130,9 @@ _TREE = "what is drafted in place of the K paths: 'delay 1, K = 2, L = 2', 'fan-
 _SIBLINGS = "how the drafts after a node of these trees are drawn"
 _LAWS = tuple(law.value for law in Siblings if law is not Siblings.BEAM)
 _DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object of yours; default: independent"
-_PLOT = "draw block efficiency: of one instance against K and L, or after every prompt"
+_PLOT = (
+    "draw block efficiency: of one instance against K and L or the levels of --tree, or after every prompt"
+)
 EFFICIENCY = Command(
     run,
     "Exact block efficiency, optimum and headroom of verifiers, built in or yours.",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from numbers import Rational
 from typing import Any
 
 from spec_oracle.audit.rules import named_verifier
@@ -13,6 +14,23 @@ from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, sin
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of
+
+ROUNDING = 1e-9
+"""Total variation that rounding may leave of a lossless verifier; rationals leave none."""
+
+
+def is_lossless(total_variation: Any) -> bool:
+    """Whether a verifier of this total variation is lossless; rationals must be zero."""
+    return bool(total_variation <= (0 if isinstance(total_variation, Rational) else ROUNDING))
+
+
+def marked(name: str, total_variation: Any) -> str:
+    """Return the name of a verifier, with a mark behind a lossy one; None is no known total variation.
+
+    >>> marked("token", 1e-17), marked("mine", 0.01)
+    ('token', 'mine (lossy)')
+    """
+    return name if total_variation is None or is_lossless(total_variation) else f"{name} (lossy)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,11 @@ class Efficiency:
     optima: Optima
     optimum: Any
     tree: DraftTrees | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of the verifier, with a mark behind a lossy one."""
+        return marked(self.verifier, self.total_variation)
 
     @property
     def share(self) -> Any:
@@ -133,6 +156,16 @@ class Sweep:
     points: tuple[Efficiency, ...]
 
     @property
+    def label(self) -> str:
+        """The name of the verifier, with a mark where it is lossy at any point."""
+        return marked(self.verifier, max(point.total_variation for point in self.points))
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the verifier is lossless at every point."""
+        return self.label == self.verifier
+
+    @property
     def block_efficiency(self) -> list[float]:
         """Tokens per call."""
         return [float(point.block_efficiency) for point in self.points]
@@ -147,17 +180,28 @@ class Sweep:
 class Sweeps:
     """The figures of the same verifiers for K = 1 .. ``num_paths`` and for L = 1 .. ``draft_length``.
 
-    Each sweep keeps the other size as in the instance; it is empty where there is but one value.
+    Each sweep keeps the other size as in the instance; it is empty where there is but one value. On draft
+    trees of the shape ``tree``, L is the number of its levels, and there is no K.
     """
 
     num_paths: int
     draft_length: int
     by_paths: tuple[Sweep, ...]
     by_length: tuple[Sweep, ...]
+    tree: DraftTrees | None = None
 
 
-def sweeps(instance: Instance, names: Sequence[str]) -> Sweeps:
-    """Sweep the named verifiers; raises `InvalidInputError` for an instance with one path of one token."""
+def sweeps(instance: Instance, names: Sequence[str], tree: DraftTrees | None = None) -> Sweeps:
+    """Sweep the named verifiers over K and L, or over the levels of a ``tree``.
+
+    Raises `InvalidInputError` for an instance with one path of one token, and for a tree of one level.
+    """
+    if tree is not None:
+        if tree.shape.levels == 1:
+            raise InvalidInputError("tree: one level leaves nothing to sweep")
+        at = range(1, tree.shape.levels + 1)
+        columns = [efficiencies("", instance, names, tree=tree.cut(levels)) for levels in at]
+        return Sweeps(instance.num_paths, tree.shape.levels, (), _across(names, tuple(at), columns), tree)
     if instance.num_paths == instance.draft_length == 1:
         raise InvalidInputError("instance: one path of one token leaves nothing to sweep")
 
@@ -173,6 +217,12 @@ def _sweep(instance_at: Callable[[int], Instance], largest: int, names: Sequence
     if largest == 1:
         return ()
     at = tuple(range(1, largest + 1))
-    columns = [efficiencies("", instance_at(value), names) for value in at]
+    return _across(names, at, [efficiencies("", instance_at(value), names) for value in at])
+
+
+def _across(
+    names: Sequence[str], at: tuple[int, ...], columns: Sequence[Sequence[Efficiency]]
+) -> tuple[Sweep, ...]:
+    """Return a sweep for each name from the figures of all names at each place."""
     points = zip(*columns, strict=True)
     return tuple(Sweep(name, at, mine) for name, mine in zip(names, points, strict=True))
