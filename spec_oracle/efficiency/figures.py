@@ -10,6 +10,7 @@ from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from spec_oracle.notebook import number, table
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
@@ -63,6 +64,16 @@ class Efficiency:
     optima: Optima
     optimum: Any
     tree: DraftTrees | None = None
+
+    def __repr__(self) -> str:
+        """Return the figures in a line."""
+        figures = f"{number(self.block_efficiency)} tokens per call, optimum {number(self.optimum)}"
+        return f"<Efficiency: {self.label}, {figures}>"
+
+    def _repr_html_(self) -> str:
+        """Return the distribution of the accepted length for a notebook."""
+        rows = [(str(length), number(mass)) for length, mass in enumerate(self.accepted_length)]
+        return table(repr(self)[1:-1], ("accepted drafts", "probability"), rows)
 
     @property
     def label(self) -> str:
