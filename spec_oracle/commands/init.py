@@ -22,6 +22,8 @@ def run(options: Namespace) -> int:
     name = options.subject
     if ":" not in name:
         raise InvalidInputError(f"SUBJECT: expected package.module:object, got {name!r}")
+    if ".py:" in name:
+        raise InvalidInputError(f"SUBJECT: {name!r} is a file: name its module, as your code imports it")
     require_name(name)
     thing = imported(name)
     guessed = guess(thing)

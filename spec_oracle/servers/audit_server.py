@@ -4,12 +4,9 @@ import argparse
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 
 from spec_oracle.commands.options import (
     Command,
-    emit,
     file_to_write,
     flag,
     positive,
@@ -18,6 +15,7 @@ from spec_oracle.commands.options import (
     report_options,
     several,
     value,
+    write_audit,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -29,9 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
-    from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
-    from spec_oracle.report.terminal import show
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.weights import Weights, load_rows
@@ -74,10 +70,7 @@ def run(options: argparse.Namespace) -> int:
             record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
         report = audit_server(subject, chosen)
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    report = replace(report, command=options.command_line)
-    write(formatted(report, options.format, verbose=options.verbose))
-    return report.exit_code
+    return write_audit(options, report)
 
 
 def _fields(given: list[str]) -> dict[str, object]:

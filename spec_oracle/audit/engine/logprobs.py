@@ -7,7 +7,7 @@ reported with the probability of the residual, a constant, and another row are n
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -97,11 +97,7 @@ class _Found:
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     """Say what is wrong with the log-probabilities if they should be of this mode, "" if nothing is."""
     row: Callable[[Ids], NDArray[np.float64]] = case.code.row if mode == AFTER else case.code.raw_row
-    expected = list[dict[Token, float]]()
-    for place in range(len(report.tokens)):
-        chances = row(case.prompt + report.tokens[:place])
-        with np.errstate(divide="ignore"):
-            expected.append(dict(enumerate(np.log(chances).tolist())))
+    contexts = [case.prompt + report.tokens[:place] for place in range(len(report.tokens))]
     behind = [None] * len(report.logs)
     reported = tuple(
         Reported(token, log, {}) for token, log in zip((*report.tokens, *behind), report.logs, strict=False)
@@ -109,9 +105,20 @@ def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     completion = Completion(report.tokens, ended=False, reported=reported)
     source = f"its {'rows' if mode == AFTER else 'raw_probs'}"
     compared = ReportedLogprobs(
-        completion, expected, case.code.vocab_size, NEGLIGIBLE + 2 * tolerance, source
+        completion,
+        [*map(_logs, map(row, contexts))],
+        case.code.vocab_size,
+        NEGLIGIBLE + 2 * tolerance,
+        source,
     )
+    if compared.differing() and case.code.has("draft_probs"):
+        compared = replace(compared, drafts=[*map(_logs, map(case.code.draft_row, contexts))])
     return compared.fault(Sampling())
+
+
+def _logs(row: NDArray[np.float64]) -> dict[Token, float]:
+    with np.errstate(divide="ignore"):
+        return dict(enumerate(np.log(row).tolist()))
 
 
 def _end_fault(report: Report, case: Case, most: int) -> str:

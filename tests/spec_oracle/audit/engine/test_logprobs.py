@@ -1,5 +1,7 @@
 """What an engine reports of a completion is right and ends with it, or it is said what is wrong."""
 
+import math
+
 import pytest
 
 from lab.specimens.registry import specimens
@@ -47,6 +49,29 @@ def test_right_ones_pass_and_their_mode_is_named(stop_tokens):
 def test_raw_ones_pass_where_requests_of_one_token_are_raw():
     raw = ReportingEngine(logs=lambda calls: by_rows(calls, ReportingEngine().raw_probs))
     assert outcome(raw).detail.startswith("those before temperature and filters; ")
+
+
+def doubled_after_a_rejection(calls):
+    """Return right log-probabilities, but those of corrections as if of twice the probability."""
+    logs, ends = by_rows(calls), 0
+    for call in calls:
+        ends += len(call.emitted)
+        logs[ends - 1] += math.log(2) * (len(call.emitted) <= call.drafted)
+    return logs
+
+
+class HidesItsDrafts(ReportingEngine):
+    """An engine without `draft_probs`."""
+
+    draft_probs = None
+
+
+@pytest.mark.parametrize("engine", [ReportingEngine, HidesItsDrafts])
+def test_one_number_a_token_is_a_residual_only_where_the_drafts_say_so(engine):
+    found = outcome(engine(logs=doubled_after_a_rejection))
+    assert found.status is Status.FAILED
+    assert "they are none of the distributions compared: before and after temperature" in found.detail
+    assert ("the residual by its draft_probs" in found.detail) == (engine is ReportingEngine)
 
 
 class AlwaysLength(ReportingEngine):
