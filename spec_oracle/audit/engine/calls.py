@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
@@ -77,6 +77,7 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
     context = replace(requests.context, rate=rate)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     ledger, before = Ledger(context.budget, TRACING * seconds), context.findings
+    tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
@@ -85,7 +86,7 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
         context,
         requests.effort(cases),
         rest=requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV),
-        instead=[*sampled_instead(requests, cases)],
+        instead=sampled_instead(requests, cases, lambda _: tokens),
         ledger=ledger,
         doubt=requests.rounding.doubt,
     )
@@ -132,15 +133,6 @@ def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
             both = [[first._replace(seeded=True)], [then._replace(seeded=True, tokens=first.tokens)]]
             yield requests.calls(case, both, group="seeded requests in a row")
         yield requests.calls(case, [[short], [short], [short], [then]], group="four requests in a row")
-
-
-def sampled_instead(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
-    """Yield what is sampled where tracing does not work: completions that are longer still."""
-    tokens, empty = requests.context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS, Ledger(0.0)
-    for case in cases:
-        yield from completions(requests, case, tokens, empty)
-        if case.code.takes_seeds:
-            yield requests.completion(case, tokens, seeded=True)
 
 
 def _cost(found: Sequence[TracedExperiment]) -> tuple[int, float]:
