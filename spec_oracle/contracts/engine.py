@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
-from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
+from spec_oracle.exact.completions import Ids, Order, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 from verifiers.arrays import Array
@@ -136,8 +136,8 @@ class EngineCode:
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[tuple[Ids, Ids, int, bool], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(
-        default_factory=dict, init=False, repr=False
+    _masses: dict[tuple[Ids, Ids, int, Order], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = (
+        field(default_factory=dict, init=False, repr=False)
     )
 
     def __post_init__(self) -> None:
@@ -215,22 +215,27 @@ class EngineCode:
         return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
 
     def bins(
-        self, prompt: Ids, completion: Ids, places: NDArray[np.float64], bins: int, *, by_rank: bool = True
+        self,
+        prompt: Ids,
+        completion: Ids,
+        places: NDArray[np.float64],
+        bins: int,
+        order: Order = Order.PROBABILITY,
     ) -> NDArray[np.int64] | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
-        masses = self._masses_of(prompt, completion, len(places), by_rank=by_rank)
+        masses = self._masses_of(prompt, completion, len(places), order)
         return None if masses is None else equal_bins(*masses, places, bins)
 
     def _masses_of(
-        self, prompt: Ids, completion: Ids, tokens: int, *, by_rank: bool
+        self, prompt: Ids, completion: Ids, tokens: int, order: Order
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return where the tokens of a completion lie in their rows; short completions come often."""
-        key = prompt, completion, tokens, by_rank
+        key = prompt, completion, tokens, order
         if key not in self._masses:
             if len(self._masses) >= _MOST_MASSES:
                 self._masses.clear()
             rows = lambda before: self.row(prompt + before)  # noqa: E731
-            self._masses[key] = masses_along(rows, self.endings, completion, tokens, by_rank=by_rank)
+            self._masses[key] = masses_along(rows, self.endings, completion, tokens, order)
         return self._masses[key]
 
     def trial(self, prompt: Ids, tokens: int) -> float:

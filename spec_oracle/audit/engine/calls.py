@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -20,14 +19,14 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, EngineRequest, Requests, counted
+from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
-from spec_oracle.audit.results import CheckResult, How, LawResult, Status, failed, remarked
-from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, find, sampled
+from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import Ids, Order
 
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
@@ -36,8 +35,8 @@ ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of 
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
-# Tokens and number of the completions in which it looks for tokens that depend on each other.
-ENGINE_POSITIONS: Final = (8, 12_000)
+# Tokens of the completions in which it looks for tokens that depend on each other.
+ENGINE_POSITIONS: Final = 8
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -162,23 +161,21 @@ def equal_batches(case: Case, context: Context) -> Draw:
 
 
 def _independent_positions(case: Case, requests: Requests, rate: float) -> CheckResult:
-    """Judge whether any two tokens of a completion are independent, given what came before each.
+    """Judge whether the tokens of a completion are independent, given what came before each.
 
-    Random numbers that a later call repeats make them dependent. Pairs share their completions, and split
-    the rate.
+    Random numbers that a later call repeats make them dependent: they lead to the same bins by id.
     """
-    tokens, count = ENGINE_POSITIONS
-    drawn = case.code.completions(case.prompt, tokens, [None] * count)
-    found = [
-        case.code.bins(case.prompt, one, requests.rng.random(tokens), BINS, by_rank=False) for one in drawn
-    ]
-    if any(bins is None for bins in found):
-        return failed(f"{case.label}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
-    bins = np.stack([some for some in found if some is not None])
-    uniform = np.full(BINS * BINS, float(BINS) ** -2)
+    tokens, cells = ENGINE_POSITIONS, 2**ENGINE_POSITIONS
 
-    def pair(first: int, second: int, part: float) -> CheckResult:
-        what = f"tokens {first + 1} and {second + 1} of long completions"
-        return judge_rounds(what, [uniform], [[bins[:, first] * BINS + bins[:, second]]], alpha=part)
+    def cell(completion: Ids) -> int:
+        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, Order.ID)
+        return cells if bins is None else int(bins @ 2 ** np.arange(tokens))
 
-    return first_failure(rate, *(partial(pair, *both) for both in combinations(range(tokens), 2)))
+    def of(found: Sequence[Ids]) -> NDArray[np.int64]:
+        return np.array([cell(one) for one in found], np.int64)
+
+    law = np.append(np.full(cells, 1 / cells), 0.0)
+    what = f"{case.label}, completions of {tokens} tokens in bins by id"
+    one = replace(requests.completion(case, tokens), what=what, binned=lambda: OutcomeCells(law, of))
+    sizes = requests.effort([case], tv=math.inf, wanted=ENGINE_TV_WANTED)
+    return sampled([one], replace(requests.context, rate=rate), sizes)

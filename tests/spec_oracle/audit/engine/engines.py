@@ -465,6 +465,36 @@ class LargeGreedy(Large):
         return row.index(max(row))
 
 
+class Flat(Right):
+    """Has tokens that are all equally likely."""
+
+    vocab_size = 64
+    prompts = ((0,),)
+    missing = frozenset()
+
+    def next_token_probs(self, context):
+        return [1 / self.vocab_size] * self.vocab_size
+
+    draft_probs = next_token_probs
+
+    def draw(self, weights):
+        drawn = self.source.choices(range(self.vocab_size), weights)[0]
+        return drawn - 1 if drawn in self.missing else drawn
+
+
+class NeverTheUpperHalf(Flat):
+    """Has room for half of the vocabulary."""
+
+    def draw(self, weights):
+        return super().draw(weights) % 32
+
+
+class NeverSomeIds(Flat):
+    """Takes the id before for one of seven ids."""
+
+    missing = frozenset(range(3, Flat.vocab_size, 7))
+
+
 class NoReference:
     def generate(self, prompt, max_new_tokens, seed=None):
         return [0] * max_new_tokens

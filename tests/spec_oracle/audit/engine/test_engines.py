@@ -218,6 +218,21 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     assert found == wrong
 
 
+@pytest.mark.parametrize(
+    ("engine", "is_right"),
+    [(engines.Flat, True), (engines.NeverTheUpperHalf, False), (engines.NeverSomeIds, False)],
+)
+def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
+    """One run in a million fails. Half of the ids missing, or 9 of 64, moves far more than 0.1."""
+    subject, context = of_engines("large", {"": engine()}), Context()
+    (case,) = subject.cases(context)
+    completion = Requests(subject, context, "test").completion(case, 2)
+    sample = Sample(completion, completion.cells)
+    sample.draw(6000)
+    fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=1e-6)
+    assert fit.passed is is_right
+
+
 def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=2.0, tokens=48, checks=["calls"], shrink=False))
     calls = next(check for check in found.checks if check.name == "calls")
