@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
-from spec_oracle.exact.completions import Ids, Order, completion_law, equal_bins, masses_along
+from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 from verifiers.arrays import Array
@@ -136,9 +136,9 @@ class EngineCode:
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[tuple[Ids, Ids, int, Order], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = (
-        field(default_factory=dict, init=False, repr=False)
-    )
+    _masses: dict[
+        tuple[Ids, Ids, int, TokenOrder], tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    ] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -220,14 +220,14 @@ class EngineCode:
         completion: Ids,
         places: NDArray[np.float64],
         bins: int,
-        order: Order = Order.PROBABILITY,
+        order: TokenOrder = TokenOrder.PROBABILITY,
     ) -> NDArray[np.int64] | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
         masses = self._masses_of(prompt, completion, len(places), order)
         return None if masses is None else equal_bins(*masses, places, bins)
 
     def _masses_of(
-        self, prompt: Ids, completion: Ids, tokens: int, order: Order
+        self, prompt: Ids, completion: Ids, tokens: int, order: TokenOrder
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return where the tokens of a completion lie in their rows; short completions come often."""
         key = prompt, completion, tokens, order

@@ -79,7 +79,7 @@ def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> G
     return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
 
 
-class Order(Enum):
+class TokenOrder(Enum):
     """In which order the tokens of a row are put into bins.
 
     Bins by probability show mass that moves between likely and unlikely tokens, those by id and by a hash of
@@ -92,7 +92,11 @@ class Order(Enum):
 
 
 def masses_along(
-    row: Rows, endings: Sequence[Ids], completion: Ids, tokens: int, order: Order = Order.PROBABILITY
+    row: Rows,
+    endings: Sequence[Ids],
+    completion: Ids,
+    tokens: int,
+    order: TokenOrder = TokenOrder.PROBABILITY,
 ) -> tuple[Floats, Floats] | None:
     """Return the mass before each of T = ``tokens`` tokens of a completion, and its own, [T] each.
 
@@ -107,9 +111,9 @@ def masses_along(
         if chances[token] == 0:
             return None
         first = np.arange(len(chances)) < token
-        if order is Order.PROBABILITY:
+        if order is TokenOrder.PROBABILITY:
             first = (chances > chances[token]) | ((chances == chances[token]) & first)
-        elif order is Order.HASH:
+        elif order is TokenOrder.HASH:
             keys = _hashes(len(chances))
             first = keys < keys[token]
         before[position], own[position] = chances[first].sum(), chances[token]

@@ -26,7 +26,7 @@ from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.exact.completions import Ids, Order
+from spec_oracle.exact.completions import Ids, TokenOrder
 
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
@@ -168,7 +168,7 @@ def _independent_positions(case: Case, requests: Requests, rate: float) -> Check
     tokens, cells = ENGINE_POSITIONS, 2**ENGINE_POSITIONS
 
     def cell(completion: Ids) -> int:
-        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, Order.ID)
+        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, TokenOrder.ID)
         return cells if bins is None else int(bins @ 2 ** np.arange(tokens))
 
     def of(found: Sequence[Ids]) -> NDArray[np.int64]:

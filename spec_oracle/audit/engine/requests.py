@@ -27,7 +27,7 @@ from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact import Gap
-from spec_oracle.exact.completions import Ids, Order, product
+from spec_oracle.exact.completions import Ids, TokenOrder, product
 from spec_oracle.statistics import DEFAULT_ALPHA, draws_needed_by_g
 
 ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
@@ -289,7 +289,7 @@ def outcomes(
         inside = rng.random(tokens)
         if is_mixed and rng.random() < 0.5:
             number = int(rng.integers(2))
-            bins = code.bins(prompt, completion, inside, ID_BINS, (Order.ID, Order.HASH)[number])
+            bins = code.bins(prompt, completion, inside, ID_BINS, (TokenOrder.ID, TokenOrder.HASH)[number])
             return len(law) - 1 if bins is None else by_rank + number * ID_BINS + int(rng.choice(bins))
         bins = code.bins(prompt, completion, inside, BINS)
         return len(law) - 1 if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
