@@ -21,6 +21,7 @@ from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions,
 from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, find, sampled
 from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
@@ -56,20 +57,30 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
-    """Judge longer completions, and the call after every pattern of acceptance where calls are shown."""
+    """Judge longer completions, further turns, and calls after every pattern of acceptance if they show."""
     subject, context, started = requests.subject, requests.context, time.process_time()
     showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
-    if not showing:
-        return _completions(requests, cases, rate)
-    found = _completions(requests, cases, rate / 2)
-    if found.status is not Status.PASSED:
-        return found
-    left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
-    after = after_patterns(showing, requests.rounding, replace(context, rate=rate / 2), left)
-    chosen: CheckResult = found if after.status is Status.PASSED else after
-    measured = replace(chosen.measured, draws=found.measured.draws + after.measured.draws)
-    scope = (*found.remarks.scope, *after.remarks.scope)
-    return replace(remarked(chosen, scope=scope), measured=measured)
+
+    def patterns(rate: float) -> CheckResult:
+        left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
+        return after_patterns(showing, requests.rounding, replace(context, rate=rate), left)
+
+    parts: list[Callable[[float], CheckResult | None]] = [
+        partial(_completions, requests, cases),
+        partial(further_turns, requests, cases),
+        *([patterns] if showing else []),
+    ]
+    found: list[CheckResult] = []
+    for part in parts:
+        if (result := part(rate / len(parts))) is not None:
+            found.append(result)
+        if found[-1].status is not Status.PASSED:
+            break
+    chosen = found[0] if found[-1].status is Status.PASSED else found[-1]
+    draws = sum(result.measured.draws for result in found)
+    scope = tuple(line for result in found for line in result.remarks.scope)
+    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
+    return replace(remarked(chosen, scope=scope, notes=notes), measured=replace(chosen.measured, draws=draws))
 
 
 def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawResult:

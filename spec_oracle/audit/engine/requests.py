@@ -68,6 +68,7 @@ class Requests:
     rng: np.random.Generator = field(init=False)
     rounding: Rounding = field(init=False)
     turns: int = field(default=0, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         seed_all(self.context.seed)
@@ -131,7 +132,7 @@ class Requests:
             counted(tokens, "token"),
             expect or partial(_expected, code, every),
             partial(self._beside_last, many, len(every)) if in_pairs else many,
-            None if in_pairs else partial(self._traced, traced_as, turn),
+            None if in_pairs else partial(self.traced, traced_as, turn),
             partial(self._pairs if in_pairs else self._cells, code, every),
             tokens * self.rounding.a_token,
             tokens * self.rounding.unsure,
@@ -141,7 +142,8 @@ class Requests:
             **more,
         )
 
-    def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
+    def traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
+        """Return what is traced of requests, whose first seed is number ``turn``."""
         found = traced(asked, most_runs, end, turn)
         asked.code.drafts.seen |= found.speculation
         kept = "; a generation changes the next ones" * found.keeps_state
@@ -192,7 +194,7 @@ class Requests:
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""
         rounding, remarks = self.rounding, result.remarks
-        notes = remarks.notes
+        notes = (*remarks.notes, *self.notes)
         if result.cause is not None:
             notes = (*notes, *rounding.notes)
         elif rounding.is_assumed:

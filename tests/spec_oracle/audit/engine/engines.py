@@ -465,6 +465,66 @@ class LargeGreedy(Large):
         return row.index(max(row))
 
 
+class Conversation(Stops):
+    """Keeps the tokens of its last conversation, and goes on from them; its draws are given by a class."""
+
+    prompts = ((0,),)
+    keeps_stop_token = True
+
+    def __init__(self):
+        super().__init__()
+        self.said, self.kept = [], []
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        is_next = self.said and prompt[: len(self.said)] == self.said
+        context = [*self.kept, *prompt[len(self.said) :]] if is_next else [*prompt]
+        new = super().generate(context, max_new_tokens, seed)
+        self.said = [*prompt, *new]
+        self.kept = [*context, *(new if self.keeps_stop_token or new[-1] != 2 else new[:-1])]
+        return new
+
+
+class ForgetsTheStopToken(Conversation):
+    keeps_stop_token = False
+
+
+class Untraced(Conversation):
+    """Takes the sine of its random numbers, which is not followed."""
+
+    def draw(self, weights):
+        u = (math.sin(1e5 * self.source.random()) * 1e3) % 1
+        return next(token for token in range(VOCAB) if u < sum(weights[: token + 1]) / sum(weights))
+
+
+class UntracedForgets(Untraced):
+    keeps_stop_token = False
+
+
+class CountsFromThePrompt(Right):
+    """Has other rows for the first two tokens: a longer prompt is none of those its rows are told for."""
+
+    prompts = ((0,),)
+    start = 1
+
+    def next_token_probs(self, context):
+        return TARGET(context if len(context) - self.start < 2 else [0, 0])
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.start = len(prompt)
+        found = super().generate(prompt, max_new_tokens, seed)
+        self.start = 1
+        return found
+
+
+class ShortPrompts(Right):
+    prompts = ((0,),)
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if len(prompt) > 3:
+            raise ValueError("prompts of up to 3 tokens")
+        return super().generate(prompt, max_new_tokens, seed)
+
+
 class Flat(Right):
     """Has tokens that are all equally likely."""
 
