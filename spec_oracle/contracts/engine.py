@@ -22,6 +22,8 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
   (token ids, log-probability of each, "stop" or "length"), None where it tells none; and
   ``raw_probs(context)``, the rows [V] before temperature and all other processors, if these may be told;
 * ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
+* ``batch_invariant``: whether it promises that a request with a seed gets the same completion alone and in
+  any batch;
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
   ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
@@ -177,6 +179,12 @@ class EngineCode:
         return callable(getattr(self.engine, method, None))
 
     @cached_property
+    def is_batch_invariant(self) -> bool:
+        """Whether it promises the same completion of a seeded request alone and in any batch."""
+        with raising():
+            return bool(getattr(self.engine, "batch_invariant", False))
+
+    @cached_property
     def chosen_length(self) -> int:
         """The draft length of an engine that has several, 0 of others."""
         with raising():
@@ -202,7 +210,7 @@ class EngineCode:
         if not self.has("rows_along"):
             return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
         with raising():
-            rows = [*self.engine.rows_along(list(prompt), list(completion))]
+            rows = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
         return np.stack(
             [
                 self.checked_row(row, context, "rows_along")
@@ -266,7 +274,7 @@ class EngineCode:
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return what the engine returns for the token after a context, as it is."""
         with raising():
-            return getattr(self.engine, method)(list(context))
+            return copied(getattr(self.engine, method)(list(context)))
 
     def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
         return self.checked_row(self.returned(context, method), context, method)
@@ -315,7 +323,7 @@ class EngineCode:
         # Every call emits a token for each request that has not ended.
         while len(emitted) <= tokens and (len(emitted) == 1 or (emitted[-1] >= 0).any()):
             with raising():
-                emitted.append(np.asarray(session.step().tokens, np.int64))
+                emitted.append(np.array(session.step().tokens, np.int64))
         rows = [tuple(row) for row in np.concatenate(emitted, axis=1).tolist()]
         kept = {row: [token for token in row if token != -1] for row in rows}
         checked = {row: self.checked(completion, tokens, "start_many") for row, completion in kept.items()}
@@ -383,6 +391,12 @@ def as_float64(returned: Array) -> NDArray[np.float64]:
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64
     )
+
+
+def copied(returned: T) -> T:
+    """Return a copy of a row: an engine may write the next one into the same array."""
+    found: T = returned.clone() if hasattr(returned, "clone") else copy.copy(returned)
+    return found
 
 
 def copy_of(engine: T) -> T | None:

@@ -41,7 +41,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
         parts += [
-            partial(_same_in_any_batch, case),
+            *([partial(_same_in_any_batch, case)] if case.code.is_batch_invariant else []),
             partial(independent, equal_batches(case, context), BATCHES),
             partial(_independent_beside_seeded, case, requests),
         ]

@@ -166,7 +166,7 @@ def equal_batches(case: Case, context: Context) -> Draw:
         with raising():
             width = int(case.code.engine.draft_length) + 1
             step = case.code.session(case.prompt, 2 * width, [None] * size).step()
-            return np.asarray(step.tokens, np.int64)
+            return np.array(step.tokens, np.int64)
 
     return in_turn(emitted)
 

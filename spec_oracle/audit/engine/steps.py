@@ -11,7 +11,7 @@ from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.tracer import Asked, TracedLaw, traced
 from spec_oracle.audit.experiment import Experiment, TracedOutcome
 from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, Session
+from spec_oracle.contracts.engine import EngineCode, Session, copied
 from spec_oracle.contracts.speculation import Speculation
 from spec_oracle.exact.completions import Ids, summed
 from spec_oracle.toy import Instance, ToyModel
@@ -102,8 +102,8 @@ def _most_tokens(code: EngineCode) -> int:
 
 def _calls(session: Session) -> list[list[object]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
-    steps = [session.step() for _ in range(CALLS)]
-    return [[getattr(step, name) for name in names] for step in steps]
+    steps = (session.step() for _ in range(CALLS))
+    return [[copied(getattr(step, name)) for name in names] for step in steps]
 
 
 def _of_requests(calls: list[list[object]]) -> list[Steps]:

@@ -5,6 +5,8 @@ import itertools
 import math
 import random
 
+import numpy as np
+
 VOCAB = 3
 FRESH = itertools.count()
 
@@ -346,6 +348,24 @@ class Together(Right):
         return [self.generate(p, max_new_tokens, s) for p, s in zip(prompts, seeds, strict=True)]
 
 
+class Seeded(Together):
+    """Gives each request a generator of its own, whether alone or in a batch."""
+
+    batch_invariant = True
+
+
+class SeededByTheBatch(Together):
+    """Lets the requests of a batch share the generator of the first one: right, and not reproducible."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        self.seed(next((seed for seed in seeds if seed is not None), None))
+        return [self.generate(prompt, max_new_tokens) for prompt in prompts]
+
+
+class PromisesTooMuch(SeededByTheBatch):
+    batch_invariant = True
+
+
 class SharedNoise(Right):
     """All texts of a batch that have the same prompt are one text."""
 
@@ -381,6 +401,15 @@ class Session:
         rows = [self.engine.draft_probs([*self.text, *drafts[:i]]) for i in range(len(drafts))]
         self.text += emitted
         return Step(drafts, rows, emitted, self.engine.accepted_of(emitted))
+
+
+class BufferedSession(Session):
+    def step(self):
+        step, emitted = super().step(), self.engine.emitted
+        emitted[:] = -1
+        emitted[0, : len(step.tokens[0])] = step.tokens[0]
+        step.tokens = emitted
+        return step
 
 
 class Stepwise(Right):
@@ -421,6 +450,36 @@ class IgnoresItsRows(Stepwise):
 class CountsWrong(Stepwise):
     def accepted_of(self, emitted):
         return len(emitted)
+
+
+class OneBuffer(Stepwise):
+    """Writes every row, and what each step shows, into the same arrays."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.emitted = np.zeros(VOCAB), np.zeros((1, 3), np.int64)
+
+    def next_token_probs(self, context):
+        self.row[:] = TARGET(context)
+        return self.row
+
+    def target(self, context, emitted):
+        return TARGET([*context, *emitted])
+
+    def rows_along(self, prompt, completion):
+        for end in range(len(completion)):
+            yield self.next_token_probs([*prompt, *completion[:end]])
+
+    def start(self, prompt, max_new_tokens, seed=None):
+        return BufferedSession(self, prompt, max_new_tokens, seed)
+
+
+class OneBufferForgets(OneBuffer):
+    """Target rows are those of the last token alone, and off by little."""
+
+    def target(self, context, emitted):
+        row = [1.01 * p if token else p for token, p in enumerate(TARGET([*context, *emitted]))]
+        return [p / sum(row) for p in row]
 
 
 class Unfollowable(Right):
