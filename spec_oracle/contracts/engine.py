@@ -339,7 +339,14 @@ class EngineCode:
             one: Session = self.engine.start(list(prompt), tokens, seed)
             return one
 
-    def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[object]], bool]) -> None:
+    def each_call(
+        self,
+        engine: Any,
+        prompt: Ids,
+        tokens: int,
+        ended: Callable[[list[object]], bool],
+        seed: int | None = None,
+    ) -> None:
         """Hand what each call of a generation emitted to ``ended``, until that returns true.
 
         ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
@@ -350,11 +357,12 @@ class EngineCode:
             if ended(as_list(emitted, "steps")):
                 raise EnoughError
 
+        seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, on_call=on_call)
+                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
             return
-        shown = engine.steps(list(prompt), tokens)
+        shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):
             raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
         if isinstance(shown, Sequence):

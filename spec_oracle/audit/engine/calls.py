@@ -32,6 +32,8 @@ from spec_oracle.exact.completions import Ids, TokenOrder
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
 ENGINE_CALLS_SHARE: Final = 0.7
+# Share that is kept for these calls, whatever the completions took.
+ENGINE_PATTERNS_SHARE: Final = 0.2
 ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of a traced engine.
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
@@ -58,33 +60,39 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
     """Judge longer completions, further turns, and calls after every pattern of acceptance if they show."""
-    subject, context, started = requests.subject, requests.context, time.process_time()
-    showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
+    subject, context, ends = requests.subject, requests.context, ENGINE_CALLS_SHARE * requests.context.budget
+    showing, started = subject.cases(context, "steps"), time.process_time()
+    reserved = ENGINE_PATTERNS_SHARE * context.budget if showing else 0.0
 
     def patterns(rate: float) -> CheckResult:
-        left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
-        return after_patterns(showing, requests.rounding, replace(context, rate=rate), left)
+        return after_patterns(requests, showing, rate, max(ends - (time.process_time() - started), reserved))
 
     parts: list[Callable[[float], CheckResult | None]] = [
-        partial(_completions, requests, cases),
+        partial(_completions, requests, cases, context.budget - reserved),
         partial(further_turns, requests, cases),
-        *([patterns] if showing else []),
+        *([patterns] if showing and not context.is_lossy(subject) else []),
     ]
     found: list[CheckResult] = []
     for part in parts:
         if (result := part(rate / len(parts))) is not None:
             found.append(result)
-        if found[-1].status is not Status.PASSED:
+        if found[-1].status is Status.FAILED:
             break
-    chosen = found[0] if found[-1].status is Status.PASSED else found[-1]
+    is_run = not showing or (part is patterns)
+    chosen = next((one for status in _WORST for one in found if one.status is status), found[0])
     draws = sum(result.measured.draws for result in found)
     scope = tuple(line for result in found for line in result.remarks.scope)
+    missing = () if is_run else ("the call after every pattern of acceptance was not run after a failure",)
     notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
-    return replace(remarked(chosen, scope=scope, notes=notes), measured=replace(chosen.measured, draws=draws))
+    chosen = remarked(chosen, scope=(*scope, *missing), notes=notes)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
-def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawResult:
-    context = replace(requests.context, rate=rate)
+_WORST: Final = (Status.FAILED, Status.INCONCLUSIVE)
+
+
+def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate: float) -> LawResult:
+    context = replace(requests.context, rate=rate, budget=budget)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     ledger, before = Ledger(context.budget, TRACING * seconds), context.findings
     tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
