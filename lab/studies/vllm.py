@@ -134,7 +134,7 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     from spec_oracle.exact.completions import completion_gap, distance
 
     case = Case("", EngineCode(engine), engine.prompts[0], "")
-    calls, first = TracedCalls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    calls, first = TracedCalls(case, engine.draft_length + 2, time.process_time() + MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
     every = [first, *after]
     # Drafts that were made ahead are no defect by themselves.
