@@ -63,7 +63,8 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
         return inconclusive(subjects.UNCHECKED)
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
-    read = JudgedCompletions(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
+    uniforms = context.stream("server/long-texts/uniforms")
+    read = JudgedCompletions(subject.distributions, drafts, uniforms, knows_positions=True)
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest, context.rate)
@@ -148,17 +149,20 @@ def _as_verdict(
 class JudgedCompletions:
     """Completions whose tokens were compared with next-token distributions.
 
-    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof.
+    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof. ``knows_positions``:
+    whether the prompts are all that stands before the completions, so that places may count them.
     """
 
     distributions: Distributions
     drafts: Distributions | Weights | None
     rng: np.random.Generator
+    knows_positions: bool = False
     completions: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.evidence = TokenEvidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+        names = [*([RATIO] if self.drafts else []), N_GRAM]
+        self.evidence = TokenEvidence(names, self.rng, knows_positions=self.knows_positions)
 
     def detected(self, rate: float) -> list[float]:
         """Return which TV a token is detected by p and by p/q."""
@@ -220,7 +224,10 @@ class JudgedCompletions:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
-        return Scored(masses, came, orders, doubt, relative=relative)
+        places = np.arange(start, len(tokens))
+        before = len(self.distributions.server.prompts[number])
+        known = before + places if self.knows_positions else None
+        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known)
 
     def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
         """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""

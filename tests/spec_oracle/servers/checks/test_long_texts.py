@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import connect, same_prompts
@@ -109,3 +112,14 @@ def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdic
 def test_a_draft_server_must_take_the_same_tokens():
     with pytest.raises(InvalidInputError, match="draft"):
         same_prompts(served(shape="silent"), served())
+
+
+@pytest.mark.parametrize(("knows", "positions"), [(True, [4, 5]), (False, None)])
+def test_places_count_the_prompt_where_it_is_known(knows, positions):
+    """Of recorded completions it may be cut: their places are judged from its end on only, at the full stake."""
+    server = served()
+    read = JudgedCompletions(Distributions(server), None, np.random.default_rng(0), knows_positions=knows)
+    scored = read.scored(1, (1, 2, 3))
+    assert scored.places.tolist() == [1, 2]
+    assert positions == (None if scored.positions is None else scored.positions.tolist())
+    assert any(one.is_absolute for one in read.evidence.by_place) is knows
