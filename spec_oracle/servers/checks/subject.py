@@ -1,12 +1,13 @@
 """A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, DraftCounts, Json
+from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, ServerError
+
+Outcome = TypeVar("Outcome")
 
 # Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
 SERVER_SHARES: Final = {
@@ -155,6 +158,36 @@ class Completions:
     def after(self, number: int) -> list[tuple[Token, ...]]:
         """Return the completions after one prompt."""
         return [tokens for prompt, tokens in self.found if prompt == number]
+
+
+@dataclass
+class ServedOutcomes(Generic[Outcome]):
+    """Outcomes of requests, as many as an experiment asks for: each of ``found`` is given once.
+
+    ``more`` adds to these, up to ``most``. It is not called again once the server or the time has ended;
+    ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no outcome by then.
+    """
+
+    more: Callable[[int], object]
+    found: list[Outcome] = field(default_factory=list)
+    most: float = math.inf
+    given: int = field(default=0, init=False)
+    is_over: bool = field(default=False, init=False)
+    ended: str = field(default="", init=False)
+
+    def __call__(self, count: int) -> list[Outcome]:
+        """Return so many outcomes, fewer once there are no more."""
+        missing = int(min(self.given + count, self.most)) - len(self.found)
+        if missing > 0 and not self.is_over:
+            try:
+                self.more(missing)
+            except ServerError as error:
+                self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
+                if not self.found:
+                    raise
+        some = self.found[self.given : self.given + count]
+        self.given += len(some)
+        return some
 
 
 @dataclass

@@ -116,7 +116,7 @@ def test_a_draft_server_must_take_the_same_tokens():
 
 @pytest.mark.parametrize(("knows", "positions"), [(True, [4, 5]), (False, None)])
 def test_places_count_the_prompt_where_it_is_known(knows, positions):
-    """Of recorded completions it may be cut: their places are judged from its end on only, at the full stake."""
+    """Recorded prompts may be cut: places are counted from their end on only, at the full stake."""
     server = served()
     read = JudgedCompletions(Distributions(server), None, np.random.default_rng(0), knows_positions=knows)
     scored = read.scored(1, (1, 2, 3))
