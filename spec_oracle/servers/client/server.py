@@ -226,6 +226,7 @@ def _negotiated(server: Server) -> Server:
             except RefusedError as error:
                 refusal = error
                 continue
+            server.client.ordinary = tried.api.request(Ask(tried.prompts[0], 1), tried.sampling)
             return replace(tried, listed=listed if completion.logs else 0)
     raise refusal
 
