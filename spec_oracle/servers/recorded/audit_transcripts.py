@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,14 +36,14 @@ def run(options: Any) -> int:
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
     from spec_oracle.servers.contract import ServerError
-    from spec_oracle.servers.recorded.transcripts import Transcripts, read_all
+    from spec_oracle.servers.recorded.transcripts import Transcripts, read_written
 
     with ExitStack() as open_:
         try:
             file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
         except OSError as error:
             raise InvalidInputError(f"FILE: {error}") from None
-        first = read_all(file)
+        first, begun = read_written(file.readlines())
         if not first:
             raise InvalidInputError(f"FILE: {options.file} holds no completion")
         server = None
@@ -53,7 +54,7 @@ def run(options: Any) -> int:
             server = connect(client, first[0].sampling)
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
         found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
-        ended, more = "", _later(file, end) if options.follow else ()
+        ended, more = "", _later(file, end, begun) if options.follow else ()
         try:
             for number, transcript in enumerate(chain(first, more)):
                 if 0 < number < len(first) and time.monotonic() > end:
@@ -67,6 +68,9 @@ def run(options: Any) -> int:
                 raise
             ended = str(error)
     subject = found.report(options.file, options.alpha, options.detect, ended)
+    if begun and not options.follow:
+        note = "the last line of the file is not complete, and was left out"
+        subject = replace(subject, remarks=replace(subject.remarks, notes=(*subject.remarks.notes, note)))
     report = AuditReport(
         (subject,), options.seed, options.alpha, options.command_line, time.perf_counter() - started
     )
@@ -75,11 +79,10 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-def _later(file: TextIO, end: float) -> Iterator["Transcript"]:
-    """Yield what is added to a file, by whole lines, until the time is over or Ctrl-C."""
+def _later(file: TextIO, end: float, begun: str) -> Iterator["Transcript"]:
+    """Yield what is added to a file behind a line that was begun, until the time is over or Ctrl-C."""
     from spec_oracle.servers.recorded.transcripts import read_all
 
-    begun = ""
     try:
         while time.monotonic() < end:
             begun += file.readline()

@@ -339,3 +339,17 @@ class TranscriptLogprobs:
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
     """Return the transcripts of lines, empty ones left out."""
     return [Transcript.read(line, number) for number, line in enumerate(lines, start) if line.strip()]
+
+
+def read_written(lines: Sequence[str]) -> tuple[list[Transcript], str]:
+    """Return the transcripts of a file, and its last line where that is still being written, else ""."""
+    whole, begun = lines, ""
+    if lines and not lines[-1].endswith("\n"):
+        try:
+            Transcript.read(lines[-1], len(lines))
+        except InvalidInputError:
+            whole, begun = lines[:-1], lines[-1]
+    found = read_all(whole)
+    if begun and not found:  # a file of one line that is none
+        read_all([begun], len(lines))
+    return found, begun
