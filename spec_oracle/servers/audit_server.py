@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
-        options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating
+        *(options.tokens, options.requests, options.detect),
+        *(options.seeded, options.assume_speculating, options.long_tokens),
     )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
@@ -107,6 +108,7 @@ _DRAFT = "the draft model, or any small one with these token ids: a URL, or loca
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
+_LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
 _FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
 AUDIT_SERVER = Command(
@@ -127,6 +129,7 @@ AUDIT_SERVER = Command(
         "the requests": [
             several("--prompt", "PROMPT", _PROMPT, default=[]),
             value("--tokens", "N", "tokens of a completion", positive, 4),
+            value("--long-tokens", "N", _LONG, positive),
             value("--temperature", "T", "of sampling", float, 1.0),
             value("--top-k", "K", _TOP_K, int, 3),
             value("--top-p", "P", "1: off", float, 1.0),

@@ -120,9 +120,7 @@ def conclude(
     says why no number of completions would detect less, "" where more would.
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings
-    drafts, doubt, reason = completions.drafts, doubt_of(subject), ""
-    if drafts.accepted is None:
-        drafts = subject.server.drafts().since(completions.before)
+    drafts, doubt, reason = completions.counted(), doubt_of(subject), ""
     detectable = (found.smallest_detectable_tv or math.inf) + doubt
     if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
         reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"

@@ -25,6 +25,7 @@ from spec_oracle.audit.results import (
     Status,
     TextCounterexample,
     inconclusive,
+    not_asked,
     with_findings,
 )
 from spec_oracle.contracts import ContractError
@@ -85,7 +86,15 @@ Result = TypeVar("Result")
 
 
 def joint(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the distributions that the server reports, else beside a reference server."""
+    """Judge completions by the distributions that the server reports, else beside a reference server.
+
+    Where they draft nothing, and longer ones do, it is left to `long-texts`.
+    """
+    subject.completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+    subject.probe_drafts()
+    if subject.drafts_from:
+        short = f"completions of {subject.plan.tokens} tokens draft nothing"
+        return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
     return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
 
 
@@ -98,7 +107,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
         raise NoEvidenceError(UNCHECKED)
     completions, reported = subject.completions, subject.distributions
     seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
-    pace = completions.pilot(effort.SERVER_PILOT_PART * seconds)
+    pace = completions.pace
     planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
     planned = int(min(planned, max(effort.SERVER_PILOT, pace * seconds)))
     smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))

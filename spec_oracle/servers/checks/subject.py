@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Final, Generic, TypeVar
@@ -21,7 +22,7 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, ServerError
+from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, RefusedError, ServerError
 
 Outcome = TypeVar("Outcome")
 
@@ -38,6 +39,9 @@ SERVER_SHARES: Final = {
     "batch": 0.1,
 }
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
+# Tokens of completions by which it is found out whether only long ones draft: some servers draft for requests
+# of more than 256 tokens only.
+SERVER_PROBED: Final = (256, 512)
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
@@ -71,6 +75,7 @@ class ServerPlan:
     Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
     variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
     the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
+    ``long_tokens`` are those of the completions of `long-texts`, None for what it takes to see drafts.
     """
 
     tokens: int = SERVER_TOKENS
@@ -78,11 +83,13 @@ class ServerPlan:
     detect: float = common.SAMPLER_TV
     seeded: bool = False
     assume_speculating: bool = False
+    long_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.tokens < 2:
-            few = f"tokens: expected at least 2, got {self.tokens}"
-            raise InvalidInputError(f"{few}; nothing speculates on the first")
+        for name, tokens in (("tokens", self.tokens), ("long_tokens", self.long_tokens)):
+            if tokens is not None and tokens < 2:
+                few = f"{name}: expected at least 2, got {tokens}"
+                raise InvalidInputError(f"{few}; nothing speculates on the first")
         if self.requests is not None and self.requests < 1:
             raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
         if not 0 < self.detect < 1:
@@ -100,8 +107,9 @@ class Completions:
 
     ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
     failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
-    impossible, ``before`` what the server had counted before the first of them. ``stream`` is the seed and
-    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
+    impossible, ``before`` what the server had counted before the first of them. ``pace`` is completions a
+    second. ``stream`` is the seed and the name of the random stream by which prompts and seeds are chosen;
+    ``fields`` are sent with each.
     """
 
     server: Server
@@ -115,6 +123,7 @@ class Completions:
     drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
     before: DraftCounts = field(default=DraftCounts(), init=False)
     odd_counts: str = field(default="", init=False)
+    pace: float = field(default=0.0, init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
         """Sample some more, and return these; those that came before an error stay in ``found``.
@@ -142,14 +151,21 @@ class Completions:
         return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
-        """Sample a few, for so many seconds at most; return how many came in a second."""
+        """Sample a few, for so many seconds at most; return, and keep, how many came in a second."""
         start, before = time.monotonic(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
             self.sample(some, pilot=effort.SERVER_PILOT)
             done, past = len(self.found) - before, time.monotonic() - start
-        return done / max(past, 1e-9)
+        self.pace = done / max(past, 1e-9)
+        return self.pace
+
+    def counted(self) -> DraftCounts:
+        """Return what is reported of their drafts: with the answers, else by the server's counters."""
+        if self.drafts.accepted is not None:
+            return self.drafts
+        return self.server.drafts().since(self.before)
 
     @cached_property
     def _rng(self) -> np.random.Generator:
@@ -199,7 +215,8 @@ class ServerSubject:
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
-    fields of a grammar and a JSON schema, if the server knows such.
+    fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
+    tokens or more draft, as far as is known; None if shorter ones do, or none.
     """
 
     name: str
@@ -213,6 +230,7 @@ class ServerSubject:
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     grammars: Sequence[Mapping[str, Json]] = ()
+    drafts_from: int | None = None
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""
@@ -248,8 +266,30 @@ class ServerSubject:
 
     @property
     def left_out(self) -> AbstractSet[str]:
-        """Checks that the user leaves out."""
-        return self.facts.failures.reasons.keys() - self.facts.failures.by_user
+        """Checks that the user leaves out, and `joint` where only longer completions draft."""
+        by_user = self.facts.failures.reasons.keys() - self.facts.failures.by_user
+        return by_user | ({"joint"} if self.drafts_from else set())
+
+    def probe_drafts(self) -> None:
+        """Find out whether longer completions draft, where those of the plan's length do not."""
+        if not self.server.listed or self.completions.counted().drafted != 0:
+            return
+        for length in SERVER_PROBED:
+            probe = Completions(self.server, length, (self.seed, f"server/probe/{length}"))
+            with suppress(OutOfTimeError, RefusedError):
+                probe.sample(len(self.server.prompts))
+            if probe.found and probe.counted().drafted:
+                self.drafts_from = length
+                return
+
+    @property
+    def long_tokens(self) -> tuple[int, ...]:
+        """Tokens of the completions of `long-texts`, in turn: long ones, too, where nobody counts drafts."""
+        if self.plan.long_tokens or self.drafts_from:
+            return (self.plan.long_tokens or self.drafts_from or 0,)
+        if self.completions.found and self.completions.counted().drafted is None:
+            return (effort.SERVER_LONG_TOKENS, SERVER_PROBED[-1])
+        return (effort.SERVER_LONG_TOKENS,)
 
     @cached_property
     def completions(self) -> Completions:
