@@ -124,7 +124,6 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
             dict,
             requests,
             binned=lambda: tree.cells,
-            tokens=plan.tokens,
         )
         left = max(seconds - (time.monotonic() - start), 0.0)
         of_samples = replace(context, budget=left)

@@ -174,7 +174,10 @@ def _as_verdict(
     scope = result.remarks.scope
     if drafts.drafted is not None:
         scope = (*scope, f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
-    found = Findings(smallest_detectable_tv=max(read.detected(rate)))
+    least = max(read.detected(rate))
+    found = Findings(smallest_detectable_tv=least)
+    measured = replace(result.measured, tokens=long.length, detectable=least if least < 1 else None)
+    result = replace(result, measured=measured)
     result = with_findings(remarked(result, scope=scope), found)
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")

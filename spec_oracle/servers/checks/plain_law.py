@@ -43,7 +43,7 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     requests = ServedOutcomes(more, tokens)
     what = f"one token after {len(prefixes)} prefixes, probabilities {reported.reading}"
     experiment = Experiment(
-        what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words, tokens=1
+        what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
     )
     effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
     result, _ = judged(experiment, requests, context, effort, reported.uncertainty)

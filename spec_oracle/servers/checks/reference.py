@@ -70,7 +70,7 @@ def beside(
     size = f"{ours.length} tokens"
     reference = Experiment("completions of the reference server", size, dict, both[1])
     what = f"completions of {size}"
-    own = Experiment(what, size, dict, both[0], reference=reference, tokens=ours.length, shown=_in_words)
+    own = Experiment(what, size, dict, both[0], reference=reference, shown=_in_words)
     wanted = min(plan.detect, coarsest)
     result = compared(own, context, Effort(tv=coarsest, wanted=wanted, look=AT_ONCE), table=prefix_counts)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
