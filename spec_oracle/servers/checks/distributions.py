@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit.logprobs import READINGS, SEEN_MASS, Distribution, Logs
+from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Token
 from spec_oracle.servers.checks import effort
@@ -28,6 +28,9 @@ SERVER_READING_PART: Final = 0.2
 # Prefixes near the prompts whose distributions are asked for again, and compared with samples.
 SERVER_NEAR: Final = 8
 SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
+
+NOISE_FACTOR = 5.0
+"""Equal requests may differ by more than the few differences by which that was measured."""
 
 FLOAT32_LOG = 1e-5
 """Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
@@ -195,6 +198,11 @@ class Distributions:
         """By how much log-probabilities are rounded, nats."""
         listed = (log for logs in self.logs.values() for log in (logs or {}).values())
         return rounding(islice(listed, SHOWN))
+
+    @property
+    def tolerance(self) -> float:
+        """By how much log-probabilities of equal requests may differ, nats."""
+        return NOISE_FACTOR * self.noise + 2 * self.rounding + NEGLIGIBLE
 
     @property
     def uncertainty(self) -> str:

@@ -72,7 +72,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     read = JudgedCompletions(subject.distributions, drafts, uniforms, knows_positions=True)
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
-    needed = tokens_needed(finest, context.rate)
+    needed = tokens_needed(finest / len(lengths), context.rate)
     started, ended = time.monotonic(), ""
     with closing(_in_advance(long, lengths, subject.distributions)) as coming:
         while not (
