@@ -221,6 +221,25 @@ def test_a_mistake_in_another_line_than_the_last_is_named(tmp_path, capsys):
     assert "line 1: not a transcript" in capsys.readouterr().err
 
 
+def without_first_token(line):
+    """The same completion as of a recorder that loses the first token, and with it its row."""
+    return {
+        key: value[1:] if key in ("tokens", "rows", "draft_rows", "logprobs") else value
+        for key, value in line.items()
+    }
+
+
+def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
+    """Each token is still a sample of its row: only the contexts show that tokens are missing."""
+    found = [without_first_token(line) for line in lines(200)]
+    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.2")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert checks["long-texts"]["status"] == "passed"
+    assert (
+        "nats after equal prompts and tokens: tokens are missing from the file" in checks["model"]["detail"]
+    )
+
+
 NAMED = "the served model is not the reference's: requests for one token"
 
 
