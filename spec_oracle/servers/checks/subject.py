@@ -111,7 +111,8 @@ class Completions:
     failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
     impossible, ``before`` what the server had counted before the first of them. ``pace`` is completions a
     second. ``stream`` is the seed and the name of the random stream by which prompts and seeds are chosen;
-    ``fields`` are sent with each.
+    ``fields`` are sent with each. ``counts`` are the drafted and accepted tokens of completions that only
+    their limit ended, as the answers report them.
     """
 
     server: Server
@@ -126,6 +127,7 @@ class Completions:
     before: DraftCounts = field(default=DraftCounts(), init=False)
     odd_counts: str = field(default="", init=False)
     pace: float = field(default=0.0, init=False)
+    counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
         """Sample some more, and return these; those that came before an error stay in ``found``.
@@ -150,6 +152,9 @@ class Completions:
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
+            is_whole = answer.finish == "length" and len(answer.tokens) == self.length and not answer.others
+            if is_whole and answer.drafted is not None and answer.accepted is not None:
+                self.counts[answer.drafted, answer.accepted] += 1
         return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
