@@ -18,6 +18,9 @@ from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.bins import log_error
 from spec_oracle.servers.checks.conclusion import judged
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServedOutcomes, ServerSubject
+from spec_oracle.servers.client.server import Server
+
+TOO_FEW = "the server reports too few probabilities to know what it samples from"
 
 OneToken = tuple[Prefix, Token | None]
 """A token after a prefix; None for any that is not listed there."""
@@ -30,8 +33,7 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     reported, rng = subject.distributions, context.stream("server/plain-law")
     known = {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
     if not known:
-        few = "the server reports too few probabilities to know what it samples from"
-        return inconclusive(f"{few}; use --top-k, or temperature 1")
+        return inconclusive(f"{TOO_FEW}; {lists_too_few(subject.server) or 'use --top-k, or temperature 1'}")
     prefixes, tokens = list(known), list[OneToken]()
 
     def more(count: int) -> None:
@@ -47,10 +49,18 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     )
     effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
     result, _ = judged(experiment, requests, context, effort, reported.uncertainty)
+    if result.status is Status.FAILED and (few := lists_too_few(subject.server)):
+        return inconclusive(f"{TOO_FEW}; {few}", draws=result.measured.draws)
     if result.status is Status.PASSED and reported.drafted:
         detail = f"{reported.drafted} tokens were drafted for one-token requests: not target-only decoding"
         return inconclusive(detail, alpha=result.measured.alpha, draws=result.measured.draws)
     return result
+
+
+def lists_too_few(server: Server) -> str:
+    """Say that the server lists fewer log-probabilities than can be sampled, and what to ask for; else ""."""
+    listed, top_k = server.listed, server.sampling.top_k
+    return f"it lists {listed} of {top_k}; ask for --top-k {listed}" if top_k > listed else ""
 
 
 def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
