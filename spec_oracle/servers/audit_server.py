@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
             draft=same_prompts(draft, server) if draft else weights,
             record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
-        report = audit_server(subject, chosen)
+        report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     write = partial(emit, options) if options.output or options.format != "text" else show
     report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))

@@ -26,18 +26,6 @@ from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError,
 
 Outcome = TypeVar("Outcome")
 
-# Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
-SERVER_SHARES: Final = {
-    "plain-law": 0.15,
-    "joint": 0.4,
-    "model": 0.05,
-    "shapes": 0.1,
-    "length": 0.03,
-    "long-texts": 0.2,
-    "logprobs": 0.05,
-    "streams": 0.1,
-    "batch": 0.1,
-}
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 # Tokens of completions by which it is found out whether only long ones draft: some servers draft for requests
 # of more than 256 tokens only.
@@ -213,6 +201,20 @@ class ServedOutcomes(Generic[Outcome]):
         return some
 
 
+@dataclass(frozen=True)
+class Need:
+    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
+
+    count: int
+    what: str
+    each: float
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.count / max(self.each, 1e-9)
+
+
 @dataclass
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
@@ -223,7 +225,8 @@ class ServerSubject:
     on the clock of `time.monotonic`, None for when its first check does;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
     fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
-    tokens or more draft, as far as is known; None if shorter ones do, or none.
+    tokens or more draft, as far as is known; None if shorter ones do, or none. ``needs`` are those of the
+    checks by name, as they were planned.
     """
 
     name: str
@@ -238,6 +241,7 @@ class ServerSubject:
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     grammars: Sequence[Mapping[str, Json]] = ()
     drafts_from: int | None = None
+    needs: Mapping[str, Need] = field(default_factory=dict)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""
@@ -249,27 +253,6 @@ class ServerSubject:
 
     def plain_call(self, seed: int) -> None:
         """Ask for nothing: a server that does not answer has said so before."""
-
-    def seconds_for(self, check: str, budget: float) -> float:
-        """Return the check's part of what is left of the budget, in seconds; requests end with it.
-
-        What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
-        leaves out.
-        """
-        shares, left_out = dict(SERVER_SHARES), set(self.left_out)
-        if self.reference is None:
-            left_out.add("model")
-        if "joint" in left_out:  # the verdict rests on the other one then
-            shares["long-texts"] += shares["joint"]
-        names = list(shares)
-        later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
-        now = time.monotonic()
-        self.started = now if self.started is None else self.started
-        seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
-        for server in (self.server, self.reference, self.draft):
-            if isinstance(server, Server):
-                server.client.end = now + seconds
-        return max(seconds, 0.0)
 
     @property
     def left_out(self) -> AbstractSet[str]:
