@@ -10,10 +10,10 @@ import numpy as np
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, not_asked, passed
-from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts_on
 from spec_oracle.audit.sampler.inputs_kept import compared
 from spec_oracle.audit.saved_inputs import as_drafts

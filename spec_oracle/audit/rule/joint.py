@@ -16,10 +16,10 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts, draftings
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Remarks, Status
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, draftings
 from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import InvalidInputError

@@ -15,10 +15,10 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts, later_sizes
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, later_sizes
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape

@@ -12,15 +12,15 @@ import verifiers
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.draws import plain_verification
-from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule.draftings import (
+from spec_oracle.audit.draftings import (
     DEPTH,
     PATHS,
     SampledDrafts,
     draftings,
     one_of_each,
 )
+from spec_oracle.audit.draws import plain_verification
+from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
