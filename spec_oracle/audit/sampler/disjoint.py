@@ -39,7 +39,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of
+from spec_oracle.contracts.sampler import Handed, checked_emissions, parameters_of
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
 from verifiers import Paths
@@ -232,7 +232,7 @@ class _CallsInTurn:
         batches = [_batch(self.shape, self.subject.num_paths, self.options, rng) for _ in range(self.calls)]
         given = [
             (
-                [Handed(code, array) for array in contract_arguments(batch.drafts)],
+                [Handed(code, array) for array in code.arguments(batch.drafts)],
                 {name: Handed(code, array) for name, array in batch.options.items()},
             )
             for batch in batches
