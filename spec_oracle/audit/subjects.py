@@ -142,7 +142,7 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(verify := getattr(thing, "verify_tree", None)):
-        if takes_trees(verify):
+        if len(parameters_of(verify)) != len(("drafts", "decisions")):
             return of_trees(name, thing, verify, array=array)
         raise InvalidInputError(
             f"subject: {name!r} has verify_tree; a rule for trees has verify(drafts, decisions), and accepts"

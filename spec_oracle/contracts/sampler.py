@@ -132,7 +132,7 @@ class SamplerCode:
             with raising(self._limit(numbers)):
                 returned = self.function(*handed, *given, **keywords)
             self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
-            return checked_emissions(returned, drafts)
+            return self.checked(returned, drafts)
         except ContractError as error:
             error.call = self, drafts, options
             raise
@@ -146,6 +146,10 @@ class SamplerCode:
     def arguments(self, drafts: Paths | Drafts) -> tuple[Numbers, ...]:
         """Return the arrays of a call before the random numbers, in numpy: the target's rows come last."""
         return tree_arguments(drafts) if self.is_of_trees else contract_arguments(drafts)
+
+    def checked(self, returned: object, drafts: Paths | Drafts) -> Emissions:
+        """Return what a call returned as emitted tokens; errors as of `checked_emissions`."""
+        return checked_emissions(returned, drafts, of_trees=self.is_of_trees)
 
     def handed(self, array: Numbers) -> Array:
         """Return a copy of a numpy array as the function gets it."""
@@ -332,12 +336,12 @@ def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
 _MUST = "it must return (tokens [B, L+1], num_accepted [B])"
 
 
-def checked_emissions(returned: object, drafts: Paths | Drafts) -> Emissions:
+def checked_emissions(returned: object, drafts: Paths | Drafts, *, of_trees: bool = False) -> Emissions:
     """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
 
-    L is the depth of trees, whose tokens may have more columns of padding, or fewer where all are shallower.
-    Raises `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only
-    ids or lengths are out of range.
+    L is the depth ``of_trees``, whose tokens may have other columns of padding, or none. Raises
+    `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only ids or
+    lengths are out of range.
     """
     require_finished(returned)
     if not isinstance(returned, tuple | list) or len(returned) != 2:
@@ -346,7 +350,7 @@ def checked_emissions(returned: object, drafts: Paths | Drafts) -> Emissions:
         _integers(name, value) for name, value in zip(("tokens", "num_accepted"), returned, strict=True)
     )
     batch, width = drafts.batch, (drafts.depth if isinstance(drafts, Drafts) else drafts.draft_length) + 1
-    if isinstance(drafts, Drafts):
+    if of_trees and tokens.ndim == 2:
         tokens = _fitted(tokens, width)
     if (tokens.shape, accepted.shape) == ((batch,), (batch, width)):
         raise ContractError(f"verify returned (num_accepted, tokens), in the wrong order; {_MUST}")
@@ -359,16 +363,13 @@ def checked_emissions(returned: object, drafts: Paths | Drafts) -> Emissions:
     outside = emitted & ((tokens < 0) | (tokens >= drafts.vocab_size))
     _require(f"num_accepted must be from 0 to {width - 1}", (lengths < 1) | (lengths > width), accepted)
     _require(f"tokens must be ids from 0 to {drafts.vocab_size - 1}", outside, tokens)
-    padding = ~emitted & (tokens != -1)
-    if padding.any():
-        raise ContractError(f"pad with -1 after the last emitted token; {_found(padding, tokens)}")
+    _require_padding(~emitted & (tokens != -1), tokens)
     return Emissions(tokens, lengths)
 
 
 def _fitted(tokens: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return the tokens of trees [B, W] with so many columns, where others are or would be padding."""
-    if tokens.ndim != 2 or (tokens[:, width:] != -1).any():
-        return tokens
+    """Return the tokens of trees [B, W] with so many columns: all others must be padding."""
+    _require_padding(tokens[:, width:] != -1, tokens[:, width:])
     missing = max(width - tokens.shape[1], 0)
     return np.pad(tokens[:, :width], ((0, 0), (0, missing)), constant_values=-1)
 
@@ -418,6 +419,11 @@ def _require(what: str, wrong: NDArray[np.bool_], values: Numbers) -> None:
     if wrong.any():
         share = float(wrong.reshape(len(wrong), -1).any(axis=1).mean())
         raise ImpossibleOutputError(f"{what}; {_found(wrong, values)}", share)
+
+
+def _require_padding(wrong: NDArray[np.bool_], tokens: Numbers) -> None:
+    if wrong.any():
+        raise ContractError(f"pad with -1 after the last emitted token; {_found(wrong, tokens)}")
 
 
 def _found(wrong: NDArray[np.bool_], values: Numbers) -> str:

@@ -12,7 +12,6 @@ from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
     CALL_SECONDS,
     Handed,
-    checked_emissions,
     require_finished,
 )
 from spec_oracle.errors import ContractError
@@ -129,7 +128,7 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+            return law_of(drafts.vocab_size, [_outcome(code, branch, drafts, request) for branch in branches])
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
@@ -147,7 +146,7 @@ def _generator(code: SamplerCode) -> object:
     return torch.Generator()
 
 
-def _outcome(branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:
+def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
@@ -162,7 +161,7 @@ def _outcome(branch: Branch[object], drafts: Paths | Drafts, request: int) -> Ru
             raise NotAlikeError("the accepted length is open")
         returned = (tokens, accepted)
     try:
-        found = checked_emissions(returned, drafts)
+        found = code.checked(returned, drafts)
     except ContractError as error:
         error.traced = drafts, branch.weight
         raise
