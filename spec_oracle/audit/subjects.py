@@ -30,7 +30,9 @@ from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, Takes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.errors import InvalidInputError, unknown
+from verifiers import Siblings, accepts_of
 
 
 def is_third_party(name: str) -> bool:
@@ -143,7 +145,9 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
 def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
-    if callable(getattr(thing, "verify_tree", None)):
+    if callable(verify := getattr(thing, "verify_tree", None)):
+        if len(parameters_of(verify)) != len(("drafts", "decisions")):
+            return of_trees(name, thing, verify, array=array)
         raise InvalidInputError(
             f"subject: {name!r} has verify_tree; a rule for trees has verify(drafts, decisions), and accepts"
         )
@@ -160,6 +164,8 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
 
 def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
     """Return the subject for an object with a method ``verify``, by what this takes."""
+    if takes_trees(verify):
+        return of_trees(name, thing, verify, array=array)
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
     return of_rule(name, thing, array=array, num_paths=num_paths)
@@ -174,11 +180,27 @@ def of_function(
     name: str, function: Any, *, array: str = "numpy", num_paths: int | None = None
 ) -> SamplerSubject:
     """Return the subject for a function of the sampler contract."""
+    if takes_trees(function):
+        return of_trees(name, function, function, array=array)
     if takes_uniforms(function):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
         return SamplerSubject.of_uniforms(name, function, array=array)
     return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
+
+
+def of_trees(name: str, holder: object, function: Any, *, array: str = "numpy") -> SamplerSubject:
+    """Return the subject for a tree sampler, whose laws of siblings its ``holder`` declares.
+
+    Raises `InvalidInputError` where it declares none: no law is right for all drafters.
+    """
+    if getattr(holder, "accepts", None) is None:
+        known = ", ".join(law.value for law in Siblings)
+        raise InvalidInputError(
+            f"subject: {name!r} verifies draft trees; declare by which law the drafter draws the children "
+            f'of a node, such as verify_tree.accepts = {{"independent"}} (known are {known})'
+        )
+    return SamplerSubject.of_trees(name, function, accepts_of(holder), array)
 
 
 def of_engines(name: str, made: Mapping[str, object], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
@@ -218,10 +240,12 @@ def _takes_nothing(thing: object) -> bool:
 
 def takes_uniforms(function: Callable[..., object]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
-    try:
-        return tuple(inspect.signature(function).parameters)[3:4] == ("uniforms",)
-    except (TypeError, ValueError):  # compiled code shows no parameters
-        return False
+    return parameters_of(function)[3:4] == ("uniforms",)
+
+
+def takes_trees(function: Callable[..., object]) -> bool:
+    """Whether a function declares, by the name of its second parameter, that it takes draft trees."""
+    return parameters_of(function)[1:2] == ("parents",)
 
 
 def takes_four(function: Callable[..., object]) -> bool:

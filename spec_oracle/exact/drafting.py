@@ -76,6 +76,8 @@ class Drafting(Protocol):
         """Enumerate the trees on ``instance``; raises `InvalidInputError` where they do not fit."""
         ...
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class TreeShape:
