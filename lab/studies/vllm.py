@@ -1,6 +1,6 @@
 """vLLM for CPUs as a whole: option by drafter, as shipped and with its uninitialised memory written.
 
-    .venv-vllm/bin/python -m lab.studies.vllm --output docs/vllm.md        # needs `make vllm`
+    .venv-vllm/bin/python -m lab.studies.vllm --output docs/evidence/vllm.md        # needs `make vllm`
 
 As shipped, samples are judged. Repaired, all random numbers are enumerated, and an audit judges the call
 after patterns of accepted lengths, and the log-probabilities that are reported.
@@ -133,7 +133,7 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     from spec_oracle.exact.completions import completion_gap, distance
 
     case = Case("", EngineCode(engine), engine.prompts[0], "")
-    calls, first = TracedCalls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    calls, first = TracedCalls(case, engine.draft_length + 2, time.process_time() + MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
     every = [first, *after]
     # Drafts that were made ahead are no defect by themselves.
@@ -236,9 +236,9 @@ FOUND = """
 ## What is wrong
 
 * **Uninitialised memory** (as shipped): issue 55005, see above.
-* **`top_k` without `top_p` raises** once speculation is on: [finding](findings/vllm-top-k.md).
-* **`min_tokens` with stop tokens changes the distribution**: [finding](findings/vllm-min-tokens.md).
-* **A grammar with sampled drafts changes the distribution**: [finding](findings/vllm-grammar.md). Drafts
+* **`top_k` without `top_p` raises** once speculation is on: [finding](../findings/vllm-top-k.md).
+* **`min_tokens` with stop tokens changes the distribution**: [finding](../findings/vllm-min-tokens.md).
+* **A grammar with sampled drafts changes the distribution**: [finding](../findings/vllm-grammar.md). Drafts
   without probabilities (n-gram, greedy) are not concerned.
 * **Sampled drafts ignore the request's seed**: the same request with the same seed gives another completion.
 * **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
@@ -322,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from vllm import SamplingParams
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("docs/vllm.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/vllm.md"))
     add(parser, jobs("cells"))
     options = parser.parse_args(arguments)
     with showing_progress() as tell, rows_for(options.output, plan(), options.jobs, tell) as rows:

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import stream
+from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.toy import Instance
 from verifiers import Paths, Siblings
@@ -34,14 +36,14 @@ def extended_cells(
 ) -> NDArray[np.int64]:
     """Continue emissions by the target to L+1 tokens; return each completion's index among V^(L+1), int [B].
 
-    ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
+    ``tokens`` int [B, L+1], or fewer, of which the first ``lengths`` [B] count.
     """
-    vocab, target = instance.vocab_size, instance.floats.target
+    vocab, target, last = instance.vocab_size, instance.floats.target, tokens.shape[1] - 1
     index = np.zeros(len(tokens), dtype=np.int64)
     for position in range(instance.draft_length + 1):
         rows = target.rows(position)[index]
         drawn = invert_cdf(rows, rng.random(len(tokens)))
-        index = index * vocab + np.where(position < lengths, tokens[:, position], drawn)
+        index = index * vocab + np.where(position < lengths, tokens[:, min(position, last)], drawn)
     return index
 
 
@@ -63,29 +65,42 @@ class Calls:
         self.code, self.rng, self.generator = code, stream(seed, name), code.generator(seed)
         self.lengths: dict[str, NDArray[np.int64]] = {}
 
-    def on(self, name: str, instance: Instance, **more: Any) -> Experiment:
-        """Return the experiment of one call on an instance; ``more`` are other fields of it."""
+    def on(self, name: str, instance: Instance, drafting: Drafting | None = None, **more: Any) -> Experiment:
+        """Return the experiment of one call on an instance; ``more`` are other fields of it.
+
+        ``drafting`` makes draft trees, None: the paths of the instance.
+        """
         floats = instance.floats
         self.lengths[name] = np.zeros(instance.draft_length + 1, dtype=np.int64)
-        many = partial(self.completions, floats, name=name)
+        many = partial(self.completions, floats, name=name, drafting=drafting)
         usual = {"shown": partial(completion, floats)}
         size = f"{instance.draft_length + 1} tokens"
         return numbered(f"instance {name!r}", size, _joint(instance), many, **{**usual, **more})
 
     def completions(
-        self, instance: Instance, count: int, generator: object = None, *, name: str = ""
+        self,
+        instance: Instance,
+        count: int,
+        generator: object = None,
+        *,
+        name: str = "",
+        drafting: Drafting | None = None,
     ) -> NDArray[np.int64]:
         """Verify so many requests in one call; return their completions by index among V^(L+1), int [B]."""
-        emissions = self.emissions(instance, count, generator)
+        emissions = self.emissions(instance, count, drafting, generator)
         if name in self.lengths:
             width = len(self.lengths[name])
             self.lengths[name] += np.bincount(emissions.lengths - 1, minlength=width)
         return extended_cells(instance, emissions.tokens, emissions.lengths, self.rng)
 
-    def emissions(self, instance: Instance, count: int, generator: object = None) -> Emissions:
+    def emissions(
+        self, instance: Instance, count: int, drafting: Drafting | None = None, generator: object = None
+    ) -> Emissions:
         """Verify so many requests in one call."""
-        drafts = sampled_drafts(instance, count, self.rng)
-        return self.code(drafts, self.generator if generator is None else generator)
+        generator = self.generator if generator is None else generator
+        if drafting is None:
+            return self.code(sampled_drafts(instance, count, self.rng), generator)
+        return self.code(SampledDrafts(instance, drafting).sample(count, self.rng), generator)
 
 
 Cells: TypeAlias = NDArray[np.int64]
@@ -152,7 +167,7 @@ class SampledLaw:
         return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
-_BATCHES: Final = (8, 1)
+PLAIN_BATCHES: Final = (8, 1)
 """Requests of plain calls."""
 
 
@@ -160,5 +175,5 @@ def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, se
     """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
     toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
     generator = code.generator(seed)
-    for batch in _BATCHES:
+    for batch in PLAIN_BATCHES:
         code(sampled_drafts(toy, batch, rng, drafting), generator)

@@ -17,11 +17,12 @@ A die that is called fair, and shows a six more often than it should:
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,14 @@ from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
     draws_needed_by_g,
     draws_needed_by_joint_e_process,
+    homogeneity,
     homogeneity_p_value,
+    smallest_detectable_tv_by_homogeneity,
     split,
     total_variation_interval,
 )
 
+USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number is planned.
 LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
 # Times the budget, in processor time, at which no run of a traced experiment goes on.
 OVERRUN: Final = 2.0
@@ -70,12 +74,13 @@ class OutcomeCells:
     """Cells in which outcomes are counted: their probabilities ``law`` [C].
 
     ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
-    of several.
+    of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
     """
 
     law: NDArray[np.float64]
     of: Callable[[Sequence[Any]], NDArray[np.int64]]
     outcomes: Sequence[Any] = ()
+    slack: NDArray[np.float64] | float = 0.0
 
 
 def listed(law: Mapping[Any, float]) -> OutcomeCells:
@@ -168,7 +173,6 @@ class Sample:
     cells: OutcomeCells
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
-    slack: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.cells.law), dtype=np.int64)
@@ -178,12 +182,17 @@ class Sample:
         """The probabilities of the cells, [C]."""
         return self.cells.law
 
+    @property
+    def slack(self) -> NDArray[np.float64] | float:
+        """By how much a right law may differ, nats."""
+        return self.cells.slack
+
     def draw(self, count: int) -> None:
-        """Run the experiment so many times more."""
-        started = time.perf_counter()
+        """Run the experiment so many times more; code that is over returns fewer outcomes."""
+        started = time.monotonic()
         outcomes = self.experiment.many(count)
         self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.monotonic() - started
 
     @property
     def gap(self) -> tuple[Gap, float] | None:
@@ -209,7 +218,8 @@ class Effort:
     variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
     one call; samples that confirm are of one call then, since calls may depend on each other.
     ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
-    goes on once a defect is found.
+    goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
+    one experiment, whose outcomes do not decide how often it is run.
     """
 
     tv: float
@@ -224,6 +234,7 @@ class Effort:
     screens_all: bool = True
     goes_on: bool = False
     at_once: bool = False
+    keeps: bool = False
 
     @property
     def is_of_looks(self) -> bool:
@@ -347,6 +358,10 @@ Broken: TypeAlias = tuple[Experiment, ContractError]
 
 Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 """Judges what was traced, up to an experiment whose outcome was none."""
+
+
+Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[NDArray[np.int64], Sequence[Any]]]
+"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
 
 
 class FoundBy(Enum):
@@ -619,7 +634,7 @@ def sampled(
     measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
     is_short = status is Status.INCONCLUSIVE and cause is None
     do = _enough(own, rate, effort, context.budget) if is_short else ""
-    remarks = Remarks(scope, (*filter(None, [decision.ended]),), do=do)
+    remarks = Remarks(scope, do=do)
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, cause, findings=findings)
 
 
@@ -633,6 +648,8 @@ def _decided(
     made: dict[str, Sample] = {}
 
     def fresh(name: str) -> Sample:
+        if effort.keeps:
+            return samples[name]
         made[name] = replace(samples[name])
         return made[name]
 
@@ -658,7 +675,7 @@ def _decided(
         gather()
         if (evidence := contradicted(samples, split(rate, 2))) is None:
             raise
-        return replace(evidence, ended=f"after {evidence.draws:,} samples it {error}")
+        return replace(evidence, statistics=f"{evidence.statistics}, and then it {error}")
     gather()
     return found
 
@@ -709,6 +726,59 @@ def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: 
     )
     needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
     return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)} should do"
+
+
+def compared(
+    own: Experiment, context: Context, effort: Effort, table: Table | None = None, cells: int = USUAL_CELLS
+) -> LawResult:
+    """Say whether outcomes are distributed as those of a reference, where neither distribution is known.
+
+    As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
+    allows; ``table`` counts them, each outcome apart unless it is given.
+    """
+    assert own.reference is not None
+    sides, found, started = (own, own.reference), (list[Any](), list[Any]()), time.monotonic()
+    needed, size = _needed_by_homogeneity(effort.wanted or effort.tv, cells, context.rate), effort.pilot
+    while (before := len(found[1])) < needed:
+        for some, side in zip(found, sides, strict=True):
+            some.extend(side.many(min(size, needed - before)))
+        if len(found[1]) == before or time.monotonic() - started > effort.share * context.budget:
+            break
+        size = min(2 * size, effort.look)
+    counts, outcomes = (table or by_outcome)(*found)
+    fit = homogeneity(*counts, alpha=context.rate)
+    what = f"{own.what}: {fit.draws[0]:,} samples"
+    tv = fit.smallest_detectable_tv
+    least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
+    status, detail = Status.PASSED, f"{what} are distributed as {own.reference.what}{least}"
+    if not fit.passed:
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        worst = int(abs(shares[0] - shares[1]).argmax())
+        status, detail = Status.FAILED, f"{what} are distributed otherwise than {own.reference.what}"
+        if outcomes:
+            detail += f"; {shares[0, worst]:.3g} of them are {own.shown(outcomes[worst])}, not "
+            detail += f"{shares[1, worst]:.3g}"
+    elif tv > effort.tv:
+        status, detail = Status.INCONCLUSIVE, f"{what} are too few to show a defect{least}; raise --budget"
+    measured = Measured(context.rate, fit.draws[0], None, own.tokens, tv if tv < 1 else None)
+    findings = Findings(smallest_detectable_tv=tv)
+    return LawResult(
+        "", status, detail, How.SAMPLED, measured, Remarks((f"{own.what}: {fit}",)), findings=findings
+    )
+
+
+def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.int64], Sequence[Any]]:
+    """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
+    tallies = Counter(first), Counter(second)
+    every = sorted(tallies[0] | tallies[1], key=repr)
+    return np.array([[tally[one] for one in every] for tally in tallies], dtype=np.int64), every
+
+
+def _needed_by_homogeneity(tv: float, cells: int, rate: float) -> int:
+    count = 64
+    while smallest_detectable_tv_by_homogeneity((count, count), cells, alpha=rate) > tv:
+        count = count * 5 // 4
+    return count
 
 
 def _beside_references(

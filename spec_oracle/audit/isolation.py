@@ -39,7 +39,7 @@ from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on, without_findings
-from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
+from spec_oracle.audit.worker import confine
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 
@@ -91,8 +91,8 @@ def audit_apart(
     of how many, and, by keyword, whether it is a ``step`` of a subject, and what runs ``now``.
     ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run;
     ``among`` how many subjects share the rate, if more are audited elsewhere.
-    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C or SIGTERM the
-    processes are ended, and the report holds what is done.
+    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the processes are
+    ended, and the report holds what is done.
     """
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     how = [own.get(name, chosen) for name in names]
@@ -119,32 +119,31 @@ def audit_apart(
         untraced: set[int] = set()
         waiting = list(slow_first)
         try:
-            with sigterm_as_ctrl_c():
-                progress("", 0, len(names) * len(CHECKS))
-                while waiting or running:
-                    while waiting and len(running) < limits.jobs:
-                        number = waiting.pop(0)
-                        name, folder, traced = names[number], folders[number], number not in untraced
-                        started_apart = apart(
-                            name, how[number], alpha, folder, limits.memory, where=here, traced=traced
-                        )
-                        running[started_apart] = number
-                        steps[number] = _Steps(name, folder, how[number].budget)
-                    ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
-                    for number in running.values():
-                        for line in steps[number].new():
-                            progress(line, *done(), step=True, now=now())
-                    progress("", *done(), now=now())
-                    for future in ended:
-                        number = running.pop(future)
-                        name, folder = names[number], folders[number]
-                        if number not in untraced and _may_run_untraced(folder, future):
-                            untraced.add(number)
-                            waiting.insert(0, number)
-                            folders[number] = Path(scratch, f"{number}-untraced")
-                            continue
-                        reports[number] = _report(name, folder, future, how[number], alpha, limits)
-                        progress(f"{name}: {reports[number].verdict}", *done(), now=now())
+            progress("", 0, len(names) * len(CHECKS))
+            while waiting or running:
+                while waiting and len(running) < limits.jobs:
+                    number = waiting.pop(0)
+                    name, folder, traced = names[number], folders[number], number not in untraced
+                    started_apart = apart(
+                        name, how[number], alpha, folder, limits.memory, where=here, traced=traced
+                    )
+                    running[started_apart] = number
+                    steps[number] = _Steps(name, folder, how[number].budget)
+                ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
+                for number in running.values():
+                    for line in steps[number].new():
+                        progress(line, *done(), step=True, now=now())
+                progress("", *done(), now=now())
+                for future in ended:
+                    number = running.pop(future)
+                    name, folder = names[number], folders[number]
+                    if number not in untraced and _may_run_untraced(folder, future):
+                        untraced.add(number)
+                        waiting.insert(0, number)
+                        folders[number] = Path(scratch, f"{number}-untraced")
+                        continue
+                    reports[number] = _report(name, folder, future, how[number], alpha, limits)
+                    progress(f"{name}: {reports[number].verdict}", *done(), now=now())
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()

@@ -20,8 +20,8 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic

@@ -125,12 +125,13 @@ def fresh_state(verifier: AnyVerifier, batch: int) -> State:
 
 
 @lru_cache(maxsize=16)
-def draft_table(instance: Instance, siblings: Siblings = Siblings.INDEPENDENT) -> DraftTable:
-    """Return all K paths of an instance with their probabilities, in float64.
+def draft_table(instance: Instance, drafting: Siblings | Drafting = Siblings.INDEPENDENT) -> DraftTable:
+    """Return all draft trees of an instance with their probabilities, in float64; K paths of a law.
 
     Cached: checks of batches and seeds make thousands of small draws from one instance.
     """
-    return DraftTable(instance.floats, paths_of(instance, siblings), NUMPY)
+    drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
+    return DraftTable(instance.floats, drawn, NUMPY)
 
 
 def paths_of(instance: Instance, siblings: Siblings) -> ShapedTrees:

@@ -81,6 +81,8 @@ class Drafting(Protocol):
         """
         ...
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class TreeShape:

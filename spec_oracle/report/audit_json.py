@@ -1,4 +1,4 @@
-"""An audit as JSON; the schema is docs/json-schema.md."""
+"""An audit as JSON; the schema is docs/reference/json-schema.md."""
 
 from dataclasses import asdict
 

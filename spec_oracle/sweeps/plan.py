@@ -67,7 +67,10 @@ class Plan:
         if not isinstance(self.axes, dict) or not self.axes:
             raise InvalidInputError(f"axes: expected a table of lists, got {self.axes!r}")
         for name, values in self.axes.items():
-            if name == "seed" or not isinstance(values, list) or not values:
+            if name == "seed":
+                more = "the seed follows from the arguments; repeat by an axis instance"
+                raise InvalidInputError(f"axes.seed: {more}")
+            if not isinstance(values, list) or not values:
                 raise InvalidInputError(f"axes.{name}: expected a list of values, got {values!r}")
             if len({json.dumps(value) for value in values}) < len(values):
                 raise InvalidInputError(f"axes.{name}: a value comes twice in {values!r}")

@@ -20,16 +20,22 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.draftings import (
+    DEPTH,
+    FIGURES_OF_TREES,
+    PATHS,
+    ToyDrafts,
+    cases_on_trees,
+    drafting_called,
+)
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, LawResult, Remarks, Status
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, draftings
 from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.joint import effort_of_samples
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError
@@ -60,7 +66,7 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
         f"{scope_of('exact output distribution', dict.fromkeys(instances.values()))}: {'; '.join(kinds)}"
     ]
     scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
-    notes = [f"tokens per call and optimum are those of one kind of draft trees: {shown}"] * (shown != PATHS)
+    notes = [FIGURES_OF_TREES.format(shown)] * (shown != PATHS)
     of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
     findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes))
     if shown != PATHS and findings.elsewhere is not None:
@@ -132,11 +138,7 @@ def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
     for toy, instance in instances_for(context, subject.num_paths).items():
         yield ToyDrafts(toy, toy, PATHS, instance, subject.paths(instance))
     small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
-    of_trees = {toy: draftings(subject.on_trees, one.draft_length) for toy, one in small.items()}
-    for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds):
-        for toy, kinds in of_trees.items():
-            if kind in kinds:
-                yield ToyDrafts(f"{toy}, {kind}", toy, kind, small[toy], kinds[kind])
+    yield from cases_on_trees(subject.on_trees, small)
 
 
 def enumerated(
@@ -181,11 +183,8 @@ def law_on(
 
 
 def _drafting(subject: RuleSubject, kind: str, instance: Instance) -> Drafting:
-    """Return a kind of drafts; raises `InvalidInputError` where the instance is too short for it."""
-    found = subject.draftings(instance)
-    if kind not in found:
-        raise InvalidInputError(f"instance: draft_length {instance.draft_length} is too short for {kind}")
-    return found[kind]
+    """Return a kind of drafts; errors as of `drafting_called`."""
+    return subject.paths(instance) if kind == PATHS else drafting_called(kind, subject.on_trees, instance)
 
 
 def _optimum(drafting_on: Callable[[Instance], Drafting], instance: Instance) -> float:

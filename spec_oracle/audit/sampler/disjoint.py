@@ -40,7 +40,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of
+from spec_oracle.contracts.sampler import Handed, parameters_of
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
 from verifiers import Paths
@@ -203,7 +203,7 @@ class _CallsInTurn:
         batches, leaf = self._leaf(seconds)
         expected, requests = 0.0, np.arange(self.shape.batch)
         for batch, returned in zip(batches, leaf.result, strict=True):
-            emissions = checked_emissions(returned, batch.drafts)
+            emissions = self.subject.code.checked(returned, batch.drafts)
             if (emissions.lengths <= batch.where).any():
                 raise NotTracedError("a certain draft was refused")
             tokens = emissions.tokens[requests, batch.where]
@@ -242,7 +242,7 @@ class _CallsInTurn:
         batches = [_batch(self.shape, paths, self.options, rng, self.only) for _ in range(self.calls)]
         given = [
             (
-                [Handed(code, array) for array in contract_arguments(batch.drafts)],
+                [Handed(code, array) for array in code.arguments(batch.drafts)],
                 {name: Handed(code, array) for name, array in batch.options.items()},
             )
             for batch in batches

@@ -84,32 +84,45 @@ class Leaf(NamedTuple, Generic[T]):
 
 
 class _SampledRun(Run):
-    """A run without a script, whose decisions are sampled."""
+    """A run whose decisions are sampled behind the end of its script."""
 
     rng: np.random.Generator
     log_chance = 0.0
+    taken = 0
 
     def decide(
         self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
     ) -> int:
-        """Sample an outcome."""
+        """Take the next outcome of the script; behind its end, sample one."""
         del in_full
         self.step()
         law = normalised(weights)
+        if self.taken < len(self.script):
+            decision, self.taken = self.script[self.taken], self.taken + 1
+            if law.tobytes() != decision.law.tobytes():
+                raise self._failed(UnrepeatableError("it makes other random decisions"))
+            self.log_chance += math.log(law[decision.outcome])
+            return decision.value
         sums = law.cumsum()  # as `Generator.choice` does, which takes three times as long
         outcome = int((sums / sums[-1]).searchsorted(self.rng.random(), "right"))
         self.log_chance += math.log(law[outcome])
         return outcome if values is None else int(values[outcome])
 
 
-def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
+def sample_call(
+    function: Callable[[], T],
+    rng: np.random.Generator,
+    max_seconds: float,
+    given: Sequence[Decision] = (),
+) -> Leaf[T]:
     """Return one outcome of ``function``, its decisions sampled, and with which probability they fall so.
 
-    As `enumerate_calls` otherwise, within ``max_seconds`` of processor time; ``function`` may keep state.
+    As `enumerate_calls` otherwise, within ``max_seconds`` of processor time; ``function`` may keep state. The
+    first decisions are those ``given``; raises `UnrepeatableError` where it makes others.
     """
 
     def sampled(call: Callable[[], T]) -> Leaf[T]:
-        run = _SampledRun([], Deadline(time.process_time() + max_seconds))
+        run = _SampledRun(given, Deadline(time.process_time() + max_seconds))
         run.rng = rng
         result = along(call, run)
         return Leaf(run.log_chance, result, run.makes_generators)  # type: ignore[arg-type]  # None is T's here

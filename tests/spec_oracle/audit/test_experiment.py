@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, FoundBy, Ledger, TracedOutcome, find, sampled
+from spec_oracle.audit.experiment import (
+    Effort,
+    Experiment,
+    FoundBy,
+    Ledger,
+    TracedOutcome,
+    compared,
+    find,
+    sampled,
+)
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 
@@ -136,7 +145,7 @@ def test_samples_before_an_exception_are_judged():
     effort = replace(EFFORT, look=10)
     wrong = found(breaking(LOADED), effort=effort)
     assert (wrong.status, wrong.how) == (Status.FAILED, How.SAMPLED)
-    assert wrong.remarks.notes[-1] == f"after {wrong.measured.draws:,} samples it raised KeyError"
+    assert wrong.remarks.scope[-1].endswith(f"{wrong.measured.draws} samples, and then it raised KeyError")
     right = found(breaking(FAIR), effort=effort)
     assert (right.status, right.detail) == (Status.INCONCLUSIVE, "raised KeyError")
 
@@ -160,3 +169,21 @@ def test_500_right_dice_are_called_wrong_within_the_rate():
         for seed in range(500)
     )
     assert wrong < 48
+
+
+@pytest.mark.parametrize(("falls", "status"), [(FAIR, Status.PASSED), (LOADED, Status.FAILED)])
+def test_outcomes_of_unknown_distribution_are_compared_with_those_of_a_reference(falls, status):
+    other = replace(die(FAIR, seed=1), what="those of a fair die")
+    result = compared(die(falls, reference=other), CONTEXT, EFFORT, cells=6)
+    assert result.status is status
+    assert ("6, not 0.1" in result.detail) == (status is Status.FAILED)
+    assert result.findings.smallest_detectable_tv <= 0.05
+    assert "those of a fair die" in result.detail
+
+
+def test_a_comparison_ends_where_there_are_no_more_outcomes():
+    other, few = die(FAIR, seed=1), die(FAIR).many(300)
+    scarce = replace(die(FAIR, reference=other), many=lambda count: [few.pop() for _ in few[:count]])
+    result = compared(scarce, CONTEXT, EFFORT, cells=6)
+    assert result.status is Status.INCONCLUSIVE
+    assert "a die: 300 samples are too few" in result.detail

@@ -202,6 +202,44 @@ def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_last_line_that_is_being_written_is_left_out_and_named(tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    written(file, lines(3))
+    with file.open("a") as more:
+        more.write(json.dumps(lines(1)[0])[:100])
+    code, subject, checks = report(capsys, str(file))
+    assert code == 2
+    assert "of 3 completions" in checks["long-texts"]["detail"]
+    assert "the last line of the file is not complete, and was left out" in subject["notes"]
+
+
+def test_a_mistake_in_another_line_than_the_last_is_named(tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    written(file, lines(2))
+    file.write_text("no json\n" + file.read_text())
+    assert main(["audit-transcripts", str(file)]) == 3
+    assert "line 1: not a transcript" in capsys.readouterr().err
+
+
+def without_first_token(line):
+    """The same completion as of a recorder that loses the first token, and with it its row."""
+    return {
+        key: value[1:] if key in ("tokens", "rows", "draft_rows", "logprobs") else value
+        for key, value in line.items()
+    }
+
+
+def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
+    """Each token is still a sample of its row: only the contexts show that tokens are missing."""
+    found = [without_first_token(line) for line in lines(200)]
+    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.2")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert checks["long-texts"]["status"] == "passed"
+    assert (
+        "nats after equal prompts and tokens: tokens are missing from the file" in checks["model"]["detail"]
+    )
+
+
 NAMED = "the served model is not the reference's: requests for one token"
 
 
