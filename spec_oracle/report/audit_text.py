@@ -40,6 +40,10 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
         for subject in report.subjects
         if verbose or len(report.subjects) == 1 or not _is_plainly_lossless(subject)
     ]
+    kept: dict[str, list[str]] = {}
+    for subject in report.subjects:
+        kept.setdefault(subject.as_on, []).append(subject.subject)
+    sections += [f"as on {day}: {', '.join(names)}" for day, names in kept.items() if day]
     closing = closing_line(report) + (f"; {_alarm(report.alpha)}" if verbose else "")
     return "\n\n".join([table, *sections, closing]) + "\n"
 
