@@ -233,7 +233,11 @@ def takes_four(function: Callable[..., object]) -> bool:
 
 def require_module(name: str) -> None:
     """Raise `InvalidInputError` where a name begins with no package that can be imported; none is run."""
-    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
+    module, _, thing = name.partition(":")
+    if module.endswith(".py") and (file := Path(module)).is_file():
+        meant = f"{'.'.join(file.with_suffix('').parts)}:{thing}"
+        raise InvalidInputError(f"subject: {module} is a file; name its module: {meant}")
+    top, here = module.partition(".")[0], str(Path.cwd())
     # Processes that are started get the search path of this one: it must not lead to a user's modules before
     # ours are loaded.
     if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:

@@ -142,6 +142,11 @@ def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
         ),
         (undecided("too slow; raise --budget"), "", "spec-oracle audit mine:verify --budget 240"),
         (
+            undecided("too slow", remarks=Remarks(do="--budget 90 should do")),
+            "",
+            "spec-oracle audit mine:verify --budget 90",
+        ),
+        (
             undecided(
                 "layout sliced: raised; if it need not take that, declare what it takes: --only layouts=a,b"
             ),
