@@ -283,7 +283,11 @@ class NoEvidenceError(SpecOracleError):
 
 
 class TooSlowError(SpecOracleError):
-    """The budget does not suffice for a check; the message says what it takes."""
+    """The budget does not suffice for a check; the message says what it takes, ``do`` what to do."""
+
+    def __init__(self, message: str, do: str = "raise --budget") -> None:
+        super().__init__(message)
+        self.do = do
 
 
 def check_result(

@@ -14,7 +14,6 @@ from spec_oracle.audit.results import (
     CheckResult,
     NoEvidenceError,
     Status,
-    TooSlowError,
     inconclusive,
     remarked,
 )
@@ -111,7 +110,7 @@ def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> 
     if covered.shapes:
         return sampled(subject, context, covered, requests, seconds)
     if requests < SHAPES_REQUESTS:
-        raise TooSlowError(too_slow(subject, context, SHAPES_REQUESTS))
+        raise too_slow(subject, context, SHAPES_REQUESTS, context.shape_share)
     half = replace(context, rate=context.rate / 2)
     small = sampled(subject, half, covered, requests, seconds)
     if small.status is not Status.PASSED:

@@ -3,6 +3,7 @@
 Every check that draws runs at the shares of 1e-6, with fixed seeds: what fails here once fails always.
 """
 
+import re
 import time
 from dataclasses import replace
 from fractions import Fraction
@@ -193,6 +194,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
     assert report.exit_code == 2
     assert checks["inputs-kept"].status is Status.PASSED
     assert checks["scale"].status is Status.NOT_RUN
+    assert re.fullmatch(r"--budget \d+ should do", checks["scale"].remarks.do)
     assert "raise --budget" in checks["scale"].detail
 
 

@@ -54,7 +54,7 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
     found = outcome(raw_memory, most=3)
     assert found.status is Status.INCONCLUSIVE
     assert "layout sliced: raised ValueError: rows are no distribution" in found.detail
-    assert "--only layouts=contiguous" in found.detail
+    assert "--only layouts=contiguous" in found.remarks.do
     only = AuditOptions(layouts=["contiguous"]).context(1e-6).shapes.only
     declared = outcome(raw_memory, most=3, only=only)
     assert declared.status is Status.PASSED
@@ -78,7 +78,7 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     )
     assert found.status is Status.INCONCLUSIVE
     assert "not tried in this time: V 20,000" in found.detail
-    assert "--budget" in found.detail
+    assert re.fullmatch(r"--budget \d+ should do", found.remarks.do)
 
 
 def gumbel_race(x, q, p, generator):
