@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -21,6 +22,9 @@ from spec_oracle.commands.options import (
     value,
 )
 from spec_oracle.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from spec_oracle.audit import AuditReport
 
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
@@ -65,6 +69,14 @@ def run(options: argparse.Namespace) -> int:
         server = connected(options.url)
         weights = Weights(rows, server.prompts) if rows else None
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
+        written = 0
+
+        def write_line(*found: Any) -> None:
+            nonlocal written
+            if record:
+                record.write(line_of(*found) + "\n")
+                written += 1
+
         subject = ServerSubject(
             server.client.url,
             server,
@@ -73,13 +85,21 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
             started=started,
             draft=same_prompts(draft, server) if draft else weights,
-            record=lambda *found: record and record.write(line_of(*found) + "\n"),
+            record=write_line,
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
+    if record:
+        report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
     write = partial(emit, options) if options.output or options.format != "text" else show
     report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))
     return report.exit_code
+
+
+def _with_note(report: "AuditReport", note: str) -> "AuditReport":
+    (subject,) = report.subjects
+    remarks = replace(subject.remarks, notes=(*subject.remarks.notes, note))
+    return replace(report, subjects=(replace(subject, remarks=remarks),))
 
 
 def _fields(given: list[str]) -> dict[str, object]:
