@@ -198,8 +198,6 @@ MISTAKES = [
     ("audit token --array torc", "choose from 'numpy', 'torch'"),
     ("audit block/greedy", "--list, or package.module:object"),
     ("audit token@1.0", "did you mean 'token'"),
-    ("audit ./mine.py:verify", "name its module: mine:verify"),
-    ("audit mine.py:verify", "name its module: mine:verify"),
     ("audit token --update-baseline", "add --baseline FILE"),
     ("audit token --baseline toy.json", "write it again with --update-baseline"),
     ("audit token --checks joint", "--help"),
