@@ -6,6 +6,7 @@ tokens, which the target may take or not; elsewhere one token is certain to be d
 it with probability 3/4.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -80,9 +81,9 @@ class InOrder:
         """The law of siblings."""
         return self.drafting.siblings
 
-    def law(self, instance: Instance) -> DraftLaw:
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
         """Enumerate the trees; errors as of the drafting."""
-        found, order = self.drafting.law(instance), np.array(self.order)
+        found, order = self.drafting.law(instance, end), np.array(self.order)
         places = np.concatenate([np.argsort(order), [EMPTY, ROOT]])  # the last ones are at -2 and -1
         nodes = np.column_stack([found.nodes[:, 0], found.nodes[:, 1:][:, order]])
         return DraftLaw(found.tokens[:, order], places[found.parents[:, order]], nodes, found.probability)

@@ -154,7 +154,7 @@ def emission_law(
         masses = walked_masses(bound, trees, numbers, chosen, any_order=traits.any_order)
     else:
         drawn = paths_of(numbers, trees) if isinstance(trees, Siblings) else trees
-        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order)
+        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order, end=end)
         masses = _enumerated_masses(bound, table, numbers, chosen, end)
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1

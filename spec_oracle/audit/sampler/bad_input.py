@@ -34,6 +34,7 @@ from verifiers import Paths
 
 BAD_INPUT: Final = "bad-input"
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
+BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
 Judged: TypeAlias = NDArray[np.bool_]
@@ -105,7 +106,7 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     ``called`` is the subject with code that is recorded, None for the subject itself.
     """
     called = called or subject
-    least, most = effort.BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
+    least, most = BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
     code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]

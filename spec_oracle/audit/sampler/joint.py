@@ -37,6 +37,9 @@ from verifiers import Siblings
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
+SAMPLER_BATCH: Final = 1000
+SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -222,10 +225,10 @@ def effort_of_samples(**changes: float) -> Effort:
     """Return how much is sampled of samplers, and of rules called as such."""
     usual = Effort(
         tv=effort.SAMPLER_TV,
-        look=effort.SAMPLER_BATCH,
+        look=SAMPLER_BATCH,
         turns=effort.SAMPLER_FOLLOW_UPS,
-        most=10 * effort.SAMPLER_BATCH,
-        pilot=effort.SAMPLER_PILOT,
+        most=10 * SAMPLER_BATCH,
+        pilot=SAMPLER_PILOT,
         confirming=CONFIRMING_TV,
         confirming_share=CONFIRMING_SHARE,
         goes_on=True,
