@@ -37,11 +37,18 @@ from spec_oracle.audit.sampler.dependence import (
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace
+from spec_oracle.audit.sampler.tracer import GENERATOR_SEED
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of
+from spec_oracle.contracts.sampler import (
+    Handed,
+    checked_emissions,
+    contract_arguments,
+    new_generator,
+    parameters_of,
+)
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
+from spec_oracle.exact.interception import Leaf, sample_call
 from verifiers import Paths
 
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
@@ -205,8 +212,6 @@ class _CallsInTurn:
             chances = batch.drafts.target_probs[requests, 0, batch.where, tokens]
             greedy = batch.options.get("is_greedy", False)  # a likeliest token is no decision
             expected += float(np.log(np.where(greedy, 1.0, chances)).sum())
-        if leaf.makes_generators:
-            raise NotTracedError("it makes generators from seeds")
         return leaf.log_chance - expected
 
     def is_always_shared(self, rate: float) -> bool:
@@ -237,7 +242,7 @@ class _CallsInTurn:
             )
             for batch in batches
         ]
-        generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
+        generator = new_generator(code.array, GENERATOR_SEED)
 
         def run() -> list[object]:
             return [

@@ -14,6 +14,7 @@ from spec_oracle.contracts.sampler import (
     Handed,
     checked_emissions,
     contract_arguments,
+    new_generator,
     require_finished,
 )
 from spec_oracle.errors import ContractError
@@ -22,7 +23,6 @@ from spec_oracle.exact.conditional import ConditionalLaw, RunOutcome, law_of
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
-    EnumeratedGenerator,
     TooManyBranchesError,
     enumerate_calls,
 )
@@ -33,6 +33,9 @@ from verifiers import Paths
 
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
+
+GENERATOR_SEED: Final = 0x5EED_0F_C0DE
+"""The seed of the generator that a sampler is given: one that no other generator of its has."""
 
 EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
@@ -110,7 +113,7 @@ def law_after(
 
     def call() -> object:
         tokens, draft, target = (given.fresh() for given in inputs)
-        returned = code.function(tokens, draft, target, _generator(code))
+        returned = code.function(tokens, draft, target, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
         return returned
 
@@ -134,15 +137,6 @@ def law_after(
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
-
-
-def _generator(code: SamplerCode) -> object:
-    """Return a generator of the library whose draws are enumerated."""
-    if code.array == "numpy":
-        return EnumeratedGenerator()
-    import torch
-
-    return torch.Generator()
 
 
 def _outcome(branch: Branch[object], drafts: Paths, request: int) -> RunOutcome:
