@@ -122,6 +122,7 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where the inputs of failed checks are saved; default: counterexamples"
+_CACHE = "keep lossless results here, and reuse those whose code, imports and options are the same"
 _ONLY = (
     "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
     "batches, paths, layouts, ids"
@@ -171,6 +172,7 @@ AUDIT = Command(
             jobs("subjects to audit"),
             value("--timeout", "SECONDS", "after which a subject is ended; default: 900", positive_number),
             value("--memory", "GIB", "of a subject; default: any", positive_number),
+            value("--cache", "FOLDER", _CACHE, Path),
         ],
         "the report": [
             *report_options("text", "json", "junit", "markdown", "html", "github"),

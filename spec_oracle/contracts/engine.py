@@ -193,8 +193,16 @@ class EngineCode:
     @cached_property
     def takes_seeds(self) -> bool:
         """Whether ``generate`` takes a seed."""
+        return self._takes_seeds("generate")
+
+    @cached_property
+    def steps_take_seeds(self) -> bool:
+        """Whether ``generate`` and ``steps`` take a seed."""
+        return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
+
+    def _takes_seeds(self, method: str) -> bool:
         try:
-            return "seed" in inspect.signature(self.engine.generate).parameters
+            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 

@@ -1,5 +1,6 @@
 """What to do about what is open: what to look at in the code, or the one command that should decide it."""
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -36,11 +37,15 @@ _LOOK_AT: Final = {
 """Where to look when a check of a rule or of a sampler failed."""
 
 _OF_FILES: Final = ("--report", "--output", "--format", "--durations")
+_OPTIONS: Final = re.compile(r"^(--budget|raise --budget)|declare what it takes")
 _NUMBERED: Final = re.compile(r"--budget (\d+) should do")
 _OPTION: Final = re.compile(r"(?:declare what it takes: |know that it does, )(--[\w-]+(?: \S+=\S+)?)")
 
+_COARSE: Final = re.compile(r"total variation of ([\d.e-]+) \(a total variation of ([\d.e-]+) would show")
+
 _MORE: Final = 4
-"""So many times the budget is the next one to try, where no number is known."""
+_SPARE: Final = 1.3
+"""So many times the budget is the next one to try: without a known number, and above one that is known."""
 
 
 def what_to_do(subject: SubjectReport, command: str = "") -> str:
@@ -52,7 +57,7 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if not checks:
         return ""
     first = checks[0]
-    if first.remarks.do:
+    if first.remarks.do and not _OPTIONS.search(first.remarks.do):
         return first.remarks.do
     if subject.verdict is SubjectVerdict.BROKEN and subject.kind == "sampler":
         adapter = f"let `spec-oracle init {subject.subject}` write an adapter"
@@ -101,16 +106,32 @@ def first_wrong_token(found: Counterexample) -> int:
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:
     """Return the command that should decide what is open, "" where none is known."""
-    details = [check.detail for check in checks]
-    if found := [option for detail in details for option in _OPTION.findall(detail)]:
+    if found := [option for check in checks for option in _OPTION.findall(_said(check))]:
         return f"if it is so: {command_for(subject, command, found[0].split())}"
-    if numbers := [int(number) for detail in details for number in _NUMBERED.findall(detail)]:
-        return command_for(subject, command, ["--budget", str(max(numbers))])
-    if any("--budget" in detail for detail in details):
-        given = re.search(r"--budget[ =]([\d.]+)", command)
-        budget = _MORE * float(given[1] if given else AuditOptions.budget)
-        return f"give it more time: {command_for(subject, command, ['--budget', f'{budget:g}'])}"
+    if budgets := [budget for check in checks if (budget := _budget(check, command))]:
+        return command_for(subject, command, ["--budget", f"{max(budgets)}"])
     return ""
+
+
+def _budget(check: CheckResult, command: str) -> int:
+    """Return the ``--budget`` that should decide an open check, 0 where time is not what it needs.
+
+    The check names it, or what it detects and what it should: samples grow as the square of that.
+    """
+    if named := _NUMBERED.findall(_said(check)):
+        return max(map(int, named))
+    if "--budget" not in _said(check):
+        return 0
+    given = re.search(r"--budget[ =]([\d.]+)", command)
+    had = max(float(given[1] if given else AuditOptions.budget), check.seconds)
+    coarse = _COARSE.search(check.detail)
+    factor = _SPARE * (float(coarse[2]) / float(coarse[1])) ** 2 if coarse else _MORE
+    return 10 * math.ceil(had * factor / 10)
+
+
+def _said(check: CheckResult) -> str:
+    """Return what a check says of what it needs."""
+    return f"{check.detail} {check.remarks.do}"
 
 
 def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:

@@ -5,7 +5,9 @@ import json
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -20,6 +22,9 @@ from spec_oracle.commands.options import (
     write_audit,
 )
 from spec_oracle.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from spec_oracle.audit import AuditReport
 
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
@@ -62,6 +67,14 @@ def run(options: argparse.Namespace) -> int:
         server = connected(options.url)
         weights = Weights(rows, server.prompts) if rows else None
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
+        written = 0
+
+        def write_line(*found: Any) -> None:
+            nonlocal written
+            if record:
+                record.write(line_of(*found) + "\n")
+                written += 1
+
         subject = ServerSubject(
             server.client.url,
             server,
@@ -70,10 +83,18 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
             started=started,
             draft=same_prompts(draft, server) if draft else weights,
-            record=lambda *found: record and record.write(line_of(*found) + "\n"),
+            record=write_line,
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
+    if record:
+        report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
     return write_audit(options, report)
+
+
+def _with_note(report: "AuditReport", note: str) -> "AuditReport":
+    (subject,) = report.subjects
+    remarks = replace(subject.remarks, notes=(*subject.remarks.notes, note))
+    return replace(report, subjects=(replace(subject, remarks=remarks),))
 
 
 def _fields(given: list[str]) -> dict[str, object]:

@@ -88,8 +88,11 @@ class Plan:
             if not isinstance(found.get(key, {}), dict):
                 raise InvalidInputError(f"{path}: {key}: expected a table, got {found[key]!r}")
         fixed = {name: [value] for name, value in found.get("fixed", {}).items()}
-        plan = cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
-        plan.require_arguments()
+        try:
+            plan = cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
+            plan.require_arguments()
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
         return plan
 
     def require_arguments(self) -> None:

@@ -14,27 +14,23 @@ the budget is undecided: the engine is not lossless then.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from typing import Any, Final
 
-import numpy as np
-
 from spec_oracle.audit import effort
-from spec_oracle.audit.confirm import borne_out, draws_needed
-from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, told
-from spec_oracle.audit.engine.requests import Requests, shown
+from spec_oracle.audit.engine.next_call import History, Pattern, TracedCalls, told
+from spec_oracle.audit.engine.open_calls import OpenCall
+from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.tracer import SEEDS, Asked
-from spec_oracle.audit.experiment import Experiment, Sample, require_certain
+from spec_oracle.audit.engine.tracer import SEEDS
+from spec_oracle.audit.experiment import require_certain
 from spec_oracle.audit.results import Cause, CheckResult, How, NoEvidenceError, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.contracts.speculation import Speculation
-from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import UnrepeatableError, sample_call
 
@@ -44,8 +40,6 @@ ENGINE_CALLS_TOKENS: Final = 24
 ENGINE_HISTORIES: Final = (1, 3, 2, 2)
 # Histories of the same calls over which the next one is averaged, before samples are taken.
 ENGINE_ALIKE: Final = 64
-# Share of the time for a call that was left open which is for what earlier calls may hide.
-ENGINE_SETTLING_SHARE: Final = 0.2
 
 CALLS = 3
 """Accepted lengths that make a pattern."""
@@ -62,8 +56,8 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     open come last.
     """
     firsts = [*{case.name: case for case in reversed(cases)}.values()][::-1]
-    seeds = [None, SEEDS[0]] if all(case.code.takes_seeds for case in firsts) else [None]
-    walks = [Walk(requests, case, seed) for seed in seeds for case in firsts]
+    seeds = [None, SEEDS[0]] if all(case.code.steps_take_seeds for case in firsts) else [None]
+    walks = [PatternWalk(requests, case, seed) for seed in seeds for case in firsts]
     for walk in walks:
         walk.rate = effort.CLAIM_PART * rate / len(walks)
     ends = time.process_time() + seconds
@@ -86,22 +80,22 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     first = max(left, key=lambda one: one.draws)
     more = f" ({len(left)} such calls are undecided)" * (len(left) > 1)
     how = How.SAMPLED if first.draws else How.PROVEN
-    detail = f"{first.what}; {first.why}{more}"
+    detail = f"{first}; {first.why}{more}"
     return inconclusive(detail, how=how, draws=draws, scope=scope, cause=Cause.UNDECIDED)
 
 
-def _settled(walks: Sequence["Walk"], seconds: float) -> CheckResult | None:
+def _settled(walks: Sequence["PatternWalk"], seconds: float) -> CheckResult | None:
     """Decide calls that are open, those that need the fewest completions first; return a defect."""
     ends = time.perf_counter() + seconds
     waiting = [(walk, one) for walk in walks for one in walk.open if one.needed]
     for walk, one in sorted(waiting, key=lambda both: both[1].needed):
         left = ends - time.perf_counter()
-        if left > 0 and (wrong := walk.settled(one, left)) is not None:
+        if left > 0 and (wrong := walk.decided(one, one.is_settled, left)) is not None:
             return wrong
     return None
 
 
-def _scope(walks: Sequence["Walk"]) -> Iterator[str]:
+def _scope(walks: Sequence["PatternWalk"]) -> Iterator[str]:
     """Yield a line for each engine, and one for all of which nothing is known for the same reason."""
     yield from (one.covered() for one in walks if one.seen)
     silent = [one for one in walks if not one.seen]
@@ -113,22 +107,7 @@ def _scope(walks: Sequence["Walk"]) -> Iterator[str]:
 
 
 @dataclass
-class OpenCall:
-    """A call that is off, on average over so many of the last calls, neither confirmed nor refuted yet.
-
-    ``needed`` completions would decide it, 0 if none would, and ``why`` says why it is undecided.
-    """
-
-    history: History
-    averaged: int
-    what: str
-    draws: int = 0
-    needed: float = 0.0
-    why: str = ""
-
-
-@dataclass
-class Walk:
+class PatternWalk:
     """What is known of the call after each pattern, of requests with a ``seed`` or without.
 
     ``reached`` are histories of it, ``next_lengths`` the accepted lengths of the calls after these;
@@ -205,25 +184,48 @@ class Walk:
         self.next_lengths.setdefault(pattern, set()).update(lengths)
         if not number:
             self._note_unlike(history)
-        averaged = 0
+        one = OpenCall(self.requests, self.calls, self.label, history)
         try:
-            averaged = self._widened(history, ENGINE_ALIKE)
-            if self._is_rounding(history, averaged):
-                self.judged.add(pattern)
-                return None
+            one.widen(ENGINE_ALIKE)
         except NotTracedError as error:
-            what = self._told(history, averaged)
-            self.open.append(
-                OpenCall(history, averaged, what, needed=math.inf, why=f"not confirmed: {error}")
-            )
+            one.needed, one.why = math.inf, f"not confirmed: {error}"
+            self.open.append(one)
+            return None
+        if one.is_right():
+            self.judged.add(pattern)
             return None
         self.judged.discard(pattern)
-        one = OpenCall(history, averaged, self._told(history, averaged))
-        if self._is_rounding(history, averaged, maybe=True):
+        if one.may_be_rounding():
             one.why = self.requests.rounding.doubt
             self.open.append(one)
             return None
-        return self._decided(one, effort.CLAIM_SHARE * self.requests.context.budget, is_patient=False)
+        return self.decided(one, one.is_wrong, effort.CLAIM_SHARE * self.requests.context.budget)
+
+    def decided(
+        self, one: OpenCall, decide: Callable[[float, float], bool | None], seconds: float
+    ) -> CheckResult | None:
+        """Let completions decide whether a call is wrong; one that is right, or open, is noted."""
+        self.rate /= 2
+        before = one.draws
+        verdict = decide(self.rate, seconds)
+        self.draws += one.draws - before
+        self.open = [other for other in self.open if other is not one]
+        if verdict is None:
+            self.open.append(one)
+        elif not verdict and not one.is_right():
+            self.on_average.add(one.history.pattern)
+        elif not verdict:
+            self.judged.add(one.history.pattern)
+        if not verdict:
+            return None
+        return failed(
+            str(one),
+            how=How.PROVEN,
+            alpha=self.requests.context.rate,
+            draws=one.draws,
+            total_variation=one.total_variation,
+            scope=(f"{one.draws:,} plain completions, too, follow what was traced and not the target",),
+        )
 
     def _another(self, pattern: Pattern) -> History | None:
         """Return another history whose last calls have a pattern, of other calls before if that can be.
@@ -285,135 +287,6 @@ class Walk:
         self.unlike = self.unlike or (
             f"{self.label}: under the same random decisions generate makes {what} than steps{after}, so that "
             "calls after patterns say nothing of it; let generate return what steps yields"
-        )
-
-    def _is_rounding(self, history: History, averaged: int, *, maybe: bool = False) -> bool:
-        """Whether rounding explains how far the next call is off; or ``maybe``."""
-        rounding, off = self.requests.rounding, self.calls.off(history, averaged=averaged)
-        return (rounding.may_explain if maybe else rounding.explains)(off, self.calls.width(history))
-
-    def _widened(self, history: History, most: float) -> int:
-        """Average over what earlier calls hide while the next one is off; return over how many calls.
-
-        Over about ``most`` histories. Raises `NotTracedError` if there is no time for the last call.
-        """
-        for averaged in range(len(history.calls) + 1):
-            try:
-                if averaged > 1 and len(self.calls.alike(history, averaged)) > most:
-                    return averaged - 1
-                if self._is_rounding(history, averaged):
-                    return averaged
-            except NotTracedError:
-                if averaged < 2:
-                    raise
-                return averaged - 1
-        return len(history.calls)
-
-    def settled(self, one: OpenCall, seconds: float) -> CheckResult | None:
-        """Decide an open call by all that earlier calls hide, or by as many completions as there is time."""
-        started = time.perf_counter()
-        self.calls.ends = time.process_time() + ENGINE_SETTLING_SHARE * seconds
-        with suppress(NotTracedError):
-            one.averaged = max(one.averaged, self._widened(one.history, math.inf))
-        return self._decided(one, seconds - (time.perf_counter() - started), is_patient=True)
-
-    def _decided(self, one: OpenCall, seconds: float, *, is_patient: bool) -> CheckResult | None:
-        """Let completions decide whether a call is wrong; one that is right, or open, is noted."""
-        self.open = [other for other in self.open if other is not one]
-        if self._is_rounding(one.history, one.averaged):
-            self.judged.add(one.history.pattern)
-            return None
-        self.rate /= 2
-        experiment, claimed = self._claim(one, ENGINE_SETTLING_SHARE * seconds)
-        sample = Sample(experiment, experiment.cells)
-        claim = np.array([*(claimed.get(outcome, 0.0) for outcome in sample.cells.outcomes), 0.0])
-        sizes: dict[str, Any] = {"pilot": effort.ENGINE_ROUND, "most": effort.ENGINE_MANY}
-        try:
-            is_wrong = borne_out(
-                sample, claim, rate=self.rate, seconds=seconds, is_patient=is_patient, **sizes
-            )
-        except NoEvidenceError:
-            self.on_average.add(one.history.pattern)
-            return None
-        finally:
-            drawn = int(sample.counts.sum())
-            one.draws, self.draws = one.draws + drawn, self.draws + drawn
-        if not is_wrong:
-            one.needed = draws_needed(claim, sample.law, self.rate)
-            share = effort.CLAIM_SHARE * (1 - 2 * ENGINE_SETTLING_SHARE)
-            budget = 10 * math.ceil(1.5 * one.needed * sample.seconds / drawn / share / 10)
-            one.why = (
-                f"{one.draws:,} completions neither confirm nor refute it; about {one.needed:,.0f} would"
-            )
-            one.why += f" (--budget {budget:,})"
-            self.open.append(one)
-            return None
-        return failed(
-            one.what,
-            how=How.PROVEN,
-            alpha=self.requests.context.rate,
-            draws=one.draws,
-            total_variation=self.calls.off(one.history, averaged=one.averaged),
-            scope=(f"{one.draws:,} plain completions, too, follow what was traced and not the target",),
-        )
-
-    def _claim(self, one: OpenCall, seconds: float) -> tuple[Experiment, Mapping[Any, float]]:
-        """Return the experiment of completions up to an open call, and what was traced of them.
-
-        Outcomes are the call after its history, and after other likely ones of its pattern, with tokens that
-        follow, up to the longest call; all else is one outcome. Where earlier calls may hide more, what is
-        claimed is halfway to what was traced.
-        """
-        calls, hiding = self.calls, self._hiding(one)
-        calls.ends = max(calls.ends, time.process_time() + seconds)
-        part = 1.0 if one.averaged >= len(one.history.calls) else 0.5
-        level, expected, claimed = {one.history.calls: one.history}, dict[Any, float](), dict[Any, float]()
-        with suppress(NotTracedError):
-            level |= {other.calls: other for other in calls.likeliest(one.history.pattern)}
-        for history in level.values():
-            with suppress(NotTracedError):
-                law, target = calls.laws(history, averaged=hiding)
-                for text in {**law, **target}:
-                    right = target.get(text, 0.0)
-                    expected[history.calls, text] = history.chance * right
-                    claimed[history.calls, text] = history.chance * (
-                        part * law.get(text, 0.0) + (1 - part) * right
-                    )
-        rest = ((), max(1 - math.fsum(expected.values()), 0.0))
-        tokens = {history.calls: len(history.text) + calls.width(history) for history in level.values()}
-        size, rng = len(one.history.calls), self.requests.context.stream("engine/patterns", self.draws)
-
-        def outcome(seen: Seen) -> Any:
-            text = tuple(token for emitted, _ in seen for token in emitted)
-            before = tuple(CallResult(tuple(emitted), accepted) for emitted, accepted in seen[:size])
-            found = before, text[: tokens.get(before, 0)]
-            return found if found in expected else ()
-
-        def call(engine: Any, seed: Callable[[], int]) -> Seen:
-            chosen = None if self.seed is None else seed()
-            return calls.seen(engine, calls.tokens, max(tokens.values()), chosen)
-
-        asked = Asked(self.case.code, call, outcome, fresh=calls.fresh)
-        many = lambda count: [asked.sampled(rng) for _ in range(count)]  # noqa: E731
-        law = {**expected, rest[0]: rest[1]}
-        return Experiment(one.what, "the next call", lambda: law, many), {**claimed, rest[0]: rest[1]}
-
-    def _hiding(self, one: OpenCall) -> int:
-        """Return how many calls hide anything that matters to the next one."""
-        laws = [self.calls.laws(one.history, averaged=number)[0] for number in range(one.averaged + 1)]
-        width, rounding = self.calls.width(one.history), self.requests.rounding
-        is_same = (rounding.explains(distance(law, laws[-1]), width) for law in laws)
-        return next(number for number, same in enumerate(is_same) if same)
-
-    def _told(self, history: History, averaged: int) -> str:
-        law, expected = self.calls.laws(history, averaged=averaged)
-        gap = completion_gap(law, expected)
-        after = f"after accepted lengths {told(history.pattern)}" if history.calls else "at first"
-        follows = shown(gap.sequence[len(history.text) :])
-        return (
-            f"{self.label}: {after}, the next call is not distributed as the target (total variation "
-            f"{distance(law, expected):.3g}): completion {shown(history.text)} goes on with {follows} with "
-            f"probability {gap.actual:.4g}, target-only decoding gives it {gap.expected:.4g}"
         )
 
     def covered(self) -> str:

@@ -38,11 +38,12 @@ from spec_oracle.audit.sampler.dependence import (
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace
+from spec_oracle.audit.sampler.tracer import GENERATOR_SEED
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, parameters_of
+from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
+from spec_oracle.exact.interception import Leaf, sample_call
 from verifiers import Paths
 
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
@@ -211,8 +212,6 @@ class _CallsInTurn:
             greedy = batch.options.get("is_greedy", False)  # a likeliest token is no decision
             with np.errstate(divide="ignore"):  # what is certain may come out otherwise
                 expected += float(np.log(np.where(greedy, 1.0, chances)).sum())
-        if leaf.makes_generators:
-            raise NotTracedError("it makes generators from seeds")
         return leaf.log_chance - expected
 
     def fault(self, rate: float) -> str:
@@ -247,7 +246,7 @@ class _CallsInTurn:
             )
             for batch in batches
         ]
-        generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
+        generator = new_generator(code.array, GENERATOR_SEED)
 
         def run() -> list[object]:
             return [

@@ -12,6 +12,7 @@ from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
     CALL_SECONDS,
     Handed,
+    new_generator,
     require_finished,
 )
 from spec_oracle.errors import ContractError
@@ -21,7 +22,6 @@ from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
-    EnumeratedGenerator,
     TooManyBranchesError,
     enumerate_calls,
 )
@@ -32,6 +32,9 @@ from verifiers import Drafts, Paths, Siblings
 
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
+
+GENERATOR_SEED: Final = 0x5EED_0F_C0DE
+"""The seed of the generator that a sampler is given: one that no other generator of its has."""
 
 EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
@@ -111,7 +114,8 @@ def law_after(
     inputs = [Handed(code, array) for array in arrays]
 
     def call() -> object:
-        returned = code.function(*(given.fresh() for given in inputs), _generator(code))
+        arguments = (given.fresh() for given in inputs)
+        returned = code.function(*arguments, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
         return returned
 
@@ -135,15 +139,6 @@ def law_after(
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
-
-
-def _generator(code: SamplerCode) -> object:
-    """Return a generator of the library whose draws are enumerated."""
-    if code.array == "numpy":
-        return EnumeratedGenerator()
-    import torch
-
-    return torch.Generator()
 
 
 def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:

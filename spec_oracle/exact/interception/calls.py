@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -46,10 +46,11 @@ def enumerate_calls(
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
     ``function`` is called once per branch, with the randomness of torch, ``numpy.random`` and ``random``
-    replaced by enumerated decisions; seeds and torch generators are ignored, and a numpy generator to hand to
-    foreign code is `EnumeratedGenerator()`. It must make the same steps when it meets the same decisions: no
-    state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
-    tensors, or containers of them; they hold no symbols any more when they come back.
+    replaced by enumerated decisions, wherever their generators were made. Which seed a generator has does not
+    matter; generators of equal seeds, or copies, draw the same numbers (`draws.from_stream`). It must make
+    the same steps when it meets the same decisions: no state may survive a call, inputs that it changes must
+    be made inside. It returns numbers, strings, arrays, tensors, or containers of them; they hold no symbols
+    any more when they come back.
 
     With ``leave_open``, a token that is returned undecided is not run: `OPEN` is returned in its place, its
     law is among `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for
@@ -59,8 +60,8 @@ def enumerate_calls(
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
 
-    Generators that foreign code created before the call, or imported by name from ``random`` or
-    ``numpy.random``, are out of reach: what moves a global stream is detected, a private one is not.
+    Methods of generators that foreign code has kept, as ``draw = generator.random``, are out of reach: what
+    moves a global stream is detected, a private one is not.
 
     Raises `CannotTraceError` where the law would not be exact, `TooManyBranchesError` beyond
     ``max_branches`` or ``max_seconds`` or for a run without end, `UnrepeatableError` for code that is no
@@ -80,7 +81,10 @@ class Leaf(NamedTuple, Generic[T]):
 
     log_chance: float
     result: T
-    makes_generators: bool
+
+
+_random: Final = np.random.Generator.random
+"""As it is when nothing is traced."""
 
 
 class _SampledRun(Run):
@@ -104,7 +108,7 @@ class _SampledRun(Run):
             self.log_chance += math.log(law[decision.outcome])
             return decision.value
         sums = law.cumsum()  # as `Generator.choice` does, which takes three times as long
-        outcome = int((sums / sums[-1]).searchsorted(self.rng.random(), "right"))
+        outcome = int((sums / sums[-1]).searchsorted(_random(self.rng), "right"))
         self.log_chance += math.log(law[outcome])
         return outcome if values is None else int(values[outcome])
 
@@ -125,7 +129,7 @@ def sample_call(
         run = _SampledRun(given, Deadline(time.process_time() + max_seconds))
         run.rng = rng
         result = along(call, run)
-        return Leaf(run.log_chance, result, run.makes_generators)  # type: ignore[arg-type]  # None is T's here
+        return Leaf(run.log_chance, result)  # type: ignore[arg-type]  # None is T's here
 
     return _intercepted(function, sampled)
 

@@ -6,6 +6,7 @@ A server that reports its probabilities is its own oracle; another is compared w
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -73,7 +74,7 @@ LEVEL = 0.05
 LARGEST_BIN = 0.2
 """Even with few completions the likeliest prefixes have bins of their own."""
 
-AT_ONCE = 128
+AT_ONCE, SHOWN = 128, 4000
 
 LOOKS_AT = 9
 LOOKS = 4 * LOOKS_AT
@@ -134,8 +135,11 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
 
     tree, result, counts = _with_all_ends(server, requests, found)
     uncertain = reported.uncertainty if is_hidden(tree.cells, plan.detect, rate) else ""
-    shown = _counterexample(subject, tree, counts) if result.status is Status.FAILED else None
-    findings = replace(result.findings, total_variation=least_total_variation(tree, counts))
+    shown = None
+    if result.status is Status.FAILED:
+        counts = _enough_to_show(requests, tree, counts)
+        shown = _counterexample(subject, tree, counts)
+    findings = replace(result.findings, worst=None, total_variation=least_total_variation(tree, counts))
     scope = (*scope_of(tree, reported), *result.remarks.scope)
     result = replace(
         result, remarks=replace(result.remarks, scope=scope), shown=Shown(shown), findings=findings
@@ -163,6 +167,20 @@ def _with_all_ends(server: Server, requests: ServedOutcomes[Prefix], found: Call
         else:
             if ends == server.ends:
                 return result
+
+
+def _enough_to_show(
+    requests: ServedOutcomes[Prefix], tree: Tree, counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the counts of some more completions, where those that decided show no single one as wrong."""
+    with suppress(ContractError):
+        while (
+            not offending_cells(counts, tree.law, alpha=LEVEL)
+            and counts.sum() < SHOWN
+            and (more := requests(int(counts.sum())))
+        ):
+            counts = counts + np.bincount(tree.cells.of(more), minlength=len(counts))
+    return counts
 
 
 def _counterexample(

@@ -41,6 +41,7 @@ from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.recorded.copies import Copies
+from spec_oracle.servers.recorded.temperatures import Temperatures
 from spec_oracle.statistics import long_completions
 from spec_oracle.statistics.streams import stream
 
@@ -162,7 +163,7 @@ class Transcripts:
             JudgedCompletions(reference, drafts, other),
             long_completions.TokenEvidence([], other),
         )
-        self.copies = Copies()
+        self.copies, self._heats = Copies(), Temperatures(stream(seed, "transcripts/temperatures"))
         self._recorded, self._distances, self._rows_of_equals = None, Distances(), RowsOfEquals(5 * noise)
         if rows is not None:
             reference.reading = OLDEST
@@ -201,6 +202,7 @@ class Transcripts:
         error = 2 * reference.error / min(self.sampling.temperature or 1.0, 1.0)
         logs = np.log(np.clip(np.where(np.isnan(own), 1.0, own), LEAST, 1.0)) + error
         is_new = self.copies.add(transcript.prompt, transcript.tokens, np.minimum(logs, 0.0))
+        self._heats.add(scored.masses, scored.came)
         new = replace(scored, masses=np.where(is_new[:, None], scored.masses, np.nan))
         self._first.add(long_completions.part(scored, 0, 1))
         self._first_once.add(long_completions.part(new, 0, 1))
@@ -264,12 +266,17 @@ class Transcripts:
         """Return the report of all read so far; ``ended`` says why there is no more."""
         doubtful = self.judged.distributions.uncertainty
         copies = self.copies.found
+        judged = self._once if copies else self.judged
         tokens = result_of_tokens(
-            *(self._once if copies else self.judged, detect, alpha),
+            *(judged, detect, alpha),
             ended=ended,
             advice=ADVICE,
             uncertainty=doubtful,
         )
+        if tokens.status is Status.FAILED and (heat := self._heats.fits_best()):
+            recorded = self.sampling.temperature
+            said = f"they are as if sampled at temperature {heat * recorded:.2g}, not {recorded:g}"
+            tokens = replace(tokens, detail=f"{tokens.detail}; {said}")
         if copies:
             status = Status.INCONCLUSIVE if tokens.status is Status.PASSED else tokens.status
             tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")

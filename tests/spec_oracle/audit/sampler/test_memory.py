@@ -32,7 +32,7 @@ from spec_oracle.audit.shapes.sampled import TreeCells
 from spec_oracle.audit.shapes.trees import among_others, tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode
-from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
 from verifiers import Siblings
@@ -55,7 +55,7 @@ def at_shapes(subject, results=None):
 @pytest.mark.parametrize("read", ASKED, **NAMES)
 def test_the_memory_of_traced_numbers_is_not_read(read):
     with pytest.raises(CannotTraceError, match=r"memory\.py"):
-        enumerate_calls(lambda: read(EnumeratedGenerator().random((2, 3))).tolist())
+        enumerate_calls(lambda: read(np.random.default_rng().random((2, 3))).tolist())
 
 
 @pytest.mark.parametrize("read", memory.TENSOR_READERS, **NAMES)
@@ -214,7 +214,7 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
 
     def draw():
         kept[:] = np.zeros(3), np.zeros(3)[1:]
-        return typeof_impl(EnumeratedGenerator().random(3), None) is None
+        return typeof_impl(np.random.default_rng().random(3), None) is None
 
     with pytest.raises(CannotTraceError, match="compiled by numba"):
         enumerate_calls(draw)
