@@ -2,8 +2,8 @@
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-Checks whose samples come in rounds of a fixed size use `spec_oracle.audit.rounds`. Code that answers over a
-network may end early: then what came is judged.
+Where none must be detected, a stated number of samples is screened, which then has the whole rate. Code that
+answers over a network may end early: then what came is judged.
 """
 
 import math
@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.rounds import contradiction
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
     EProcess,
+    GoodnessOfFit,
     draws_needed_by_g,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
@@ -29,6 +29,7 @@ from spec_oracle.statistics import (
 
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1
+CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 
 
 class Sampled(Protocol):
@@ -92,22 +93,25 @@ def judge_samples(
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
     time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
     already, and that decided of which there are how many; or goes on with a single one. It takes as many as
-    detect a total variation of ``tv``, in calls of ``most`` at most. A total variation up to ``admitted`` is
-    on record: a sample that is wrong grows until it shows a larger one, or to that number.
+    detect a total variation of ``tv``, in calls of ``most`` at most. With an infinite ``tv`` there is none,
+    and the screening has all of the rate and the time. A total variation up to ``admitted`` is on record: a
+    sample that is wrong grows until it shows a larger one, or to that number.
     """
-    half, listed = split(rate, 2), list(samples.values())
+    listed, is_screened_only = list(samples.values()), math.isinf(tv)
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
-            if turn >= len(samples) and _seconds(listed) > effort.SCREENING_SHARE * seconds:
+            if turn >= len(samples) and _seconds(listed) > share * seconds:
                 break
             yield batch
 
     process = screen(listed, half, sizes())
     if process.p_value <= half:
-        found: SampledDecision[S] = _contradicted(process, list(samples))
+        found: SampledDecision[S] = _contradicted(process, list(samples), half)
         worst = samples[found.worst or ""]
-        needed, before = draws_needed_by_g(tv, worst.law, alpha=half), -1
+        needed = batch * (1 + turns) if is_screened_only else draws_needed_by_g(tv, worst.law, alpha=half)
+        before = -1
         while admitted is not None and not shows_more(worst, admitted, rate):
             drawn = int(worst.counts.sum())
             if drawn == before or drawn >= needed or _seconds(listed) > seconds:
@@ -115,6 +119,9 @@ def judge_samples(
             worst.draw(batch)
             before = drawn
         return found
+    if is_screened_only:
+        fit = goodness_of_fit_by_e_process(process, alpha=rate)
+        return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
@@ -136,6 +143,12 @@ def judge_samples(
         if not fit.passed:
             return SampledDecision(name, contradiction(fit), str(fit), math.inf, draws, decided)
     return SampledDecision(None, "", "", detectable, draws, decided)
+
+
+def contradicted(samples: Mapping[str, S], rate: float) -> SampledDecision[S] | None:
+    """Return the decision that samples so far contradict a law, None where they do not."""
+    process = _evidence(list(samples.values()))
+    return _contradicted(process, list(samples), rate) if process.p_value <= rate else None
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
@@ -181,11 +194,17 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[S]:
+def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> SampledDecision[S]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
-    reason = f"{process.draws:,} samples contradict the expected distribution"
+    reason = contradiction(goodness_of_fit_by_e_process(process, alpha=rate))
     return SampledDecision(worst, reason, statistics, math.inf, process.draws)
+
+
+def contradiction(fit: GoodnessOfFit) -> str:
+    """Say that samples contradict their distribution, and whether one of them was impossible."""
+    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
+    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
 
 
 def _seconds(samples: Iterable[Sampled]) -> float:
@@ -205,7 +224,7 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         if sample.counts.sum() == drawn:  # there are no more
             break
         room = (end - sample.seconds) / max(sample.seconds - before, 1e-9)
-        size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
+        size = max(start, min(most, int(size * min(room, CALL_GROWTH))))
 
 
 def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
@@ -220,9 +239,9 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
         sample = trial()
         sample.draw(count)
         room = seconds / max(sample.seconds, 1e-9)
-        if room < effort.CALL_GROWTH:
+        if room < CALL_GROWTH:
             return max(start, min(most, int(count * room)))
-        count *= effort.CALL_GROWTH
+        count *= CALL_GROWTH
     return max(start, most)
 
 

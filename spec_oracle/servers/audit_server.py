@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from spec_oracle.commands.options import (
     Command,
-    emit,
     file_to_write,
     flag,
     positive,
@@ -20,6 +19,7 @@ from spec_oracle.commands.options import (
     report_options,
     several,
     value,
+    write_audit,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -34,9 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
-    from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
-    from spec_oracle.report.terminal import show
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.weights import Weights, load_rows
@@ -90,10 +88,7 @@ def run(options: argparse.Namespace) -> int:
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     if record:
         report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    report = replace(report, command=options.command_line)
-    write(formatted(report, options.format, verbose=options.verbose))
-    return report.exit_code
+    return write_audit(options, report)
 
 
 def _with_note(report: "AuditReport", note: str) -> "AuditReport":

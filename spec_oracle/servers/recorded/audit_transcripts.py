@@ -4,19 +4,18 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from spec_oracle.commands.options import (
     Command,
-    emit,
     flag,
     positive_number,
     rate,
     report_options,
     value,
+    write_audit,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -30,8 +29,7 @@ POLL = 0.5
 def run(options: Any) -> int:
     """Judge the file, write the report, and return its exit code."""
     from spec_oracle.audit.reports import AuditReport
-    from spec_oracle.report import formatted
-    from spec_oracle.report.terminal import show
+    from spec_oracle.report.progress import showing_progress
     from spec_oracle.servers.checks.weights import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
@@ -55,28 +53,26 @@ def run(options: Any) -> int:
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
         found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
         ended, more = "", _later(file, end, begun) if options.follow else ()
+        tell = open_.enter_context(showing_progress())
         try:
             for number, transcript in enumerate(chain(first, more)):
                 if 0 < number < len(first) and time.monotonic() > end:
                     ended = f"{number} of {len(first)} completions were judged in time; raise --budget"
                     break
+                tell("completions", number, len(first))
                 found.add(transcript)
                 if options.follow and found.is_decided(options.alpha):
                     break
-        except ServerError as error:
+        except (ServerError, KeyboardInterrupt) as error:
             if not found.completions:
                 raise
-            ended = str(error)
+            ended = str(error) or "interrupted"
     subject = found.report(options.file, options.alpha, options.detect, ended)
     if begun and not options.follow:
         note = "the last line of the file is not complete, and was left out"
         subject = replace(subject, remarks=replace(subject.remarks, notes=(*subject.remarks.notes, note)))
-    report = AuditReport(
-        (subject,), options.seed, options.alpha, options.command_line, time.perf_counter() - started
-    )
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    write(formatted(report, options.format, verbose=options.verbose))
-    return report.exit_code
+    report = AuditReport((subject,), options.seed, options.alpha, seconds=time.perf_counter() - started)
+    return write_audit(options, report)
 
 
 def _later(file: TextIO, end: float, begun: str) -> Iterator["Transcript"]:

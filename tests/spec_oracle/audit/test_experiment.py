@@ -4,6 +4,7 @@ Every test has one fixed stream. False alarms have a rate of 1e-6 each; a defect
 in one of a thousand.
 """
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +23,7 @@ from spec_oracle.audit.experiment import (
     sampled,
 )
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 
 FAIR = dict.fromkeys(range(1, 7), 1 / 6)
 LOADED = {**dict.fromkeys(range(1, 6), 0.15), 6: 0.25}
@@ -126,6 +127,27 @@ def test_samples_that_are_too_few_leave_it_open_unless_they_come_in_addition():
     assert found(die(FAIR), context=few).status is Status.INCONCLUSIVE
     effort = replace(EFFORT, tv=float("inf"), wanted=0.05)
     assert found(die(FAIR), context=few, effort=effort).status is Status.PASSED
+
+
+def test_samples_before_an_exception_are_judged():
+    """The screening takes 9 calls of 10 throws, too few; the fifth call of the deciding samples raises."""
+
+    def breaking(law):
+        falls, calls = partial(throws, law, np.random.default_rng(0)), itertools.count(1)
+
+        def many(count):
+            if next(calls) > 9 + 4:
+                raise SubjectRaisedError("raised KeyError")
+            return falls(count)
+
+        return replace(die(FAIR), many=many)
+
+    effort = replace(EFFORT, look=10)
+    wrong = found(breaking(LOADED), effort=effort)
+    assert (wrong.status, wrong.how) == (Status.FAILED, How.SAMPLED)
+    assert wrong.remarks.scope[-1].endswith(f"{wrong.measured.draws} samples, and then it raised KeyError")
+    right = found(breaking(FAIR), effort=effort)
+    assert (right.status, right.detail) == (Status.INCONCLUSIVE, "raised KeyError")
 
 
 def test_one_that_is_wrong_ends_the_tracing_unless_all_is_wanted():

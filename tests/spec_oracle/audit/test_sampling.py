@@ -1,14 +1,16 @@
 """Screening, decision, looks and confirmation, on outcomes of known laws."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampling import confirm, draw_within, judge_samples, screen
-from spec_oracle.statistics import draws_needed_by_g
+from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
 WRONG = np.array([0.4, 0.4, 0.2])
@@ -39,13 +41,13 @@ class Outcomes:
         self.calls += 1
 
 
-def judged(**samples):
+def judged(*, tv=0.02, **samples):
     return judge_samples(
         samples,
         lambda name: Outcomes(samples[name].actual),
         rate=RATE,
         seconds=1000.0,
-        tv=0.02,
+        tv=tv,
         batch=500,
         turns=8,
         most=10_000,
@@ -113,11 +115,20 @@ def test_calls_grow_up_to_the_time_and_the_size_allowed():
     assert sample.seconds < 11.1
 
 
+def test_without_a_total_variation_to_detect_the_screening_decides_with_the_whole_rate():
+    one = Outcomes(LAW)
+    decision = judged(tv=math.inf, one=one)
+    assert decision.passed
+    assert decision.draws == one.counts.sum() == (1 + 8) * 500
+    fit = goodness_of_fit_by_e_process(EProcess.against([LAW]).observe(one.counts), alpha=RATE)
+    assert decision.detectable_tv == fit.smallest_detectable_tv
+    assert judged(tv=math.inf, one=Outcomes(WRONG)).worst == "one"
+
+
 def test_an_impossible_outcome_is_named():
     law = np.array([0.5, 0.3, 0.2, 0.0])
-    result = judge_rounds(
-        "tokens", [law], [[np.random.default_rng(0).choice(4, 50, p=IMPOSSIBLE)]], alpha=RATE
-    )
+    rng = np.random.default_rng(0)
+    tokens = numbered("tokens", "a token", law, lambda count: rng.choice(4, count, p=IMPOSSIBLE))
+    result = sampled([tokens], Context(rate=RATE, budget=5.0), Effort(math.inf, 50))
     assert result.status is Status.FAILED
-    assert "outcomes of probability 0" in result.detail
-    assert judge_rounds("tokens", [law], [], alpha=RATE).status is Status.INCONCLUSIVE
+    assert "outcomes of probability 0; 0.1" in result.detail
