@@ -162,9 +162,21 @@ def _as_errors() -> Iterator[None]:
 
 def _told(error: BaseException) -> str:
     place = raised_at(error)
-    is_torch = isinstance(error, ModuleNotFoundError) and error.name == "torch"
-    how = f"; {not_installed('torch', 'torch')}" * is_torch
-    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}{how}"
+    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}{_hint(error)}"
+
+
+EXTRAS: Final = {"torch": "torch", "transformers": "hf", "matplotlib": "plot", "httpx": "server"}
+"""What spec-oracle installs with an extra, by the name of the package."""
+
+
+def _hint(error: BaseException) -> str:
+    """Return how to install a package that an import lacks, "" for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    if package in EXTRAS:
+        return f"; {not_installed(package, EXTRAS[package])}"
+    return f"; is {package} installed where spec-oracle is, in {sys.prefix}?"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ draws, whose number does not depend on the pace of the machine. Rules are enumer
 the naive test.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -19,22 +20,21 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.draws import Calls, sampled_drafts
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Sample
+from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
-from spec_oracle.audit.rounds import judge_process
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.joint import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.confirm import require_decisions
+from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
-from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subject import Subject
-from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.subjects import of_engines, of_object
 from spec_oracle.audit.suite import SUITES, result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
@@ -46,7 +46,7 @@ from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
-from verifiers import numpy_decisions
+from verifiers import Siblings, numpy_decisions
 
 EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
@@ -84,6 +84,10 @@ def subject_of(specimen: Specimen) -> Subject:
         return of_engines(specimen.name, specimen.engine(), facts)
     if specimen.rule is not None:
         return RuleSubject(specimen.name, specimen.rule, facts, specimen.num_paths)
+    if specimen.tree_sampler is not None:
+        found = of_object(specimen.name, specimen.tree_sampler, array=specimen.array)
+        assert isinstance(found, SamplerSubject)
+        return replace(found, facts=facts)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     return SamplerSubject(specimen.name, code, facts, specimen.num_paths)
@@ -101,21 +105,27 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     if isinstance(subject, RuleSubject):
         return _of_rule(subject, bench)
     assert isinstance(subject, SamplerSubject)
+    trees = _first_trees(subject.on_trees)
     return {
-        **_of_one_call(subject, bench, partial(_traced, subject.code)),
-        "joint": partial(_screening, subject.code, bench),
-        YARDSTICK: partial(_first_token_of_function, subject.code, bench),
+        **_of_one_call(subject, bench, partial(_traced, subject.code, trees)),
+        "joint": partial(_screening, subject.code, bench, trees),
+        YARDSTICK: partial(_first_token_of_function, subject.code, bench, trees),
     }
+
+
+def _first_trees(accepts: frozenset[Siblings]) -> Drafting | None:
+    """Return the first kind of trees that is accepted, None for what takes paths only."""
+    return next(iter(draftings(accepts, DEPTH).values()), None)
 
 
 def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
     """Return what is run on a rule: its exact tier is the first kind of trees alone, or its paths."""
-    trees = next(iter(draftings(rule.on_trees, DEPTH).values()), None)
+    trees = _first_trees(rule.on_trees)
 
     def law_of(instance: Instance) -> EmissionLaw:
         if trees is None:
             return law_on(rule, bench, rule.paths, instance)
-        return law_on(rule, bench, lambda _: trees, replace(instance, draft_length=DEPTH))
+        return law_on(rule, bench, lambda _: trees, _as_deep_as(trees, instance))
 
     @cache
     def joint() -> CheckResult:
@@ -146,10 +156,10 @@ def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
     return {**columns, **_after_joint(engines, longer)}
 
 
-def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:
+def _traced(code: SamplerCode, trees: Drafting | None, instance: Instance) -> EmissionLaw:
     """Return the exact law; raises `NoEvidenceError` where no decision was seen: they are out of sight."""
     known: Known = {}
-    law = traced_law(code, instance, known)
+    law = traced_law(code, _as_deep_as(trees, instance), known, drafting=trees)
     require_decisions([*known.values()], [law])
     return law
 
@@ -207,27 +217,34 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
     return CheckResult(EXACT, status, f"total variation {worst:.3g}", measured=measured)
 
 
-def _screening(code: SamplerCode, bench: Context) -> CheckResult:
+def _as_deep_as(trees: Drafting | None, instance: Instance) -> Instance:
+    """Return the instance for trees of `DEPTH` tokens; unchanged for paths."""
+    return instance if trees is None else replace(instance, draft_length=DEPTH)
+
+
+def _screening(code: SamplerCode, bench: Context, trees: Drafting | None = None) -> CheckResult:
     """Judge the law of one call by the screening of an audit that samples."""
     alpha = bench.rate * float(CHECKS["joint"].share)
 
     def screening() -> CheckResult:
         toys, calls = instances_for(bench, 1), Calls(code, bench.seed, "kill-matrix/joint")
-        sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
-        each = [calls.on(name, instance) for name, instance in toys.items()]
-        process = screen([Sample(one, one.cells) for one in each], alpha, sizes)
-        return judge_process("completions of one call", process, alpha)
+        each = [calls.on(name, _as_deep_as(trees, toy), trees) for name, toy in toys.items()]
+        looks = Effort(math.inf, SAMPLER_BATCH, turns=effort.SAMPLER_FOLLOW_UPS)
+        return sampled(each, replace(bench, rate=alpha), looks, what="completions of one call")
 
     return run_guarded(screening)
 
 
-def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
+def _first_token_of_function(code: SamplerCode, bench: Context, trees: Drafting | None = None) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
-    instance = instances_for(bench, 1)["flat"]
-    drafts = sampled_drafts(instance, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
-    return run_guarded(
-        lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], _first_row(instance), bench)
-    )
+    instance = _as_deep_as(trees, instances_for(bench, 1)["flat"])
+    calls = Calls(code, bench.seed, "kill-matrix/first-token")
+
+    def test() -> CheckResult:
+        tokens = calls.emissions(instance, YARDSTICK_DRAWS, trees).tokens[:, 0]
+        return _tested(tokens, _first_row(instance), bench)
+
+    return run_guarded(test)
 
 
 def _first_token_on_trees(rule: RuleSubject, trees: Drafting, bench: Context) -> CheckResult:

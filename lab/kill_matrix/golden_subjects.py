@@ -41,6 +41,8 @@ tree-unlikely-token-dropped tree-rows-of-two-levels tree-rows-of-the-request-bef
 tree-sampled-siblings-taken-for-certain tree-placeholder-accepted tree-ids-of-16-bits
 tree-ring-of-eight-buffers
 
+tree-sampler-rows-by-depth tree-sampler-siblings-taken-for-independent
+
 always-accept last-draft-unverified accept-uniform-reused epsilon-in-ratio accept-by-two-decimals
 torch-floored-residual torch-one-uniform-per-request residual-not-updated target-not-renormalised
 zero-uniform-accepts empty-residual-yields-id-0 draft-token-overwritten stale-draft-buffer
@@ -55,10 +57,12 @@ text-after-stop seeded-requests-accept-all third-of-a-batch-drafts-alone
 third-draft-untested pattern-two-full pattern-short-stop-window reports-the-residual
 cached-rollback-one-too-far cached-cap-hides-stop recurrent-column-0 one-block-of-16-tokens ragged-mask
 """
-"""Rules for paths, rules for draft trees, samplers, engines."""
+"""Rules for paths, rules for draft trees, tree samplers, samplers, engines."""
 
 CONTROLS: Final = """
 chain-block greedy-multipath tree-certain-siblings
+
+tree-sampler-without-replacement tree-sampler-sample-and-match
 
 token-rule recycled-uniform inverse-cdf point-mass python-random legacy-numpy block-rule
 torch-race-with-shared-noise torch-inverse-cdf-search recursive-rejection no-bonus

@@ -29,6 +29,7 @@ _FAMILIES = {
             "mixed",
             "corners",
             "trees",
+            "tree_samplers",
             "surviving",
         ),
     ),

@@ -26,15 +26,16 @@ Part = TypeVar("Part", bound=Callable[..., Any])
 EXACT: Final = "exact"
 """What detects a defect too small for draws: proof only."""
 
-KINDS: Final = ("rule", "function", "engine")
+KINDS: Final = ("rule", "function", "engine", "tree_sampler")
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty rule, function or engine, or a control that looks faulty.
+    """A known-faulty rule, function, tree sampler or engine, or a control that looks faulty.
 
-    Exactly one of ``rule`` (enumerable), ``function`` (sampler contract) and ``engine``, which makes engines
-    by name, such as one for each toy model, is given. ``catalogue_id`` is a number of the catalogue; without
+    Exactly one of ``rule`` (enumerable), ``function`` (sampler contract), ``tree_sampler``, an object with a
+    method ``verify_tree``, and ``engine``, which makes engines by name, such as one for each toy model, is
+    given. ``catalogue_id`` is a number of the catalogue; without
     one a defect is a "mutant", lossless code a "control". ``detected_by`` are checks that must find the
     defect, or "exact"; none for a control. ``declared`` is the name of the declared rule, ``array`` what a
     function takes, ``dtypes`` the types of rows that count; with fewer than ``num_paths`` paths nothing
@@ -50,6 +51,7 @@ class Specimen:
     rule: AnyVerifier | None = None
     function: SamplerFunction | None = None
     engine: Callable[[], Mapping[str, Engine]] | None = None
+    tree_sampler: Any = None
     array: str = "numpy"
     declared: str | None = None
     num_paths: int = 1

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
-from spec_oracle.commands.options import Command, emit, rate, report_options, value
+from spec_oracle.commands.options import Command, rate, report_options, value, write_report
 from spec_oracle.errors import InvalidInputError
 
 
@@ -12,24 +12,29 @@ def run(options: Namespace) -> int:
     from spec_oracle.acceptance import acceptance
     from spec_oracle.acceptance.log import read_calls
     from spec_oracle.acceptance.report import FORMATS
+    from spec_oracle.acceptance.reported import read_reported
+    from spec_oracle.report.progress import showing_progress
 
-    try:
-        with Path(options.log).open(encoding="utf-8") as file:
-            calls = read_calls(file)
-    except OSError as error:
-        raise InvalidInputError(f"LOG: {error}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"LOG: {options.log} is not UTF-8: {error}") from None
-    found = acceptance(
-        calls,
-        file=options.log,
-        rule=options.rule,
-        alpha=options.alpha,
-        at_least=options.at_least,
-        detect=options.detect,
-        noise=options.noise,
-    )
-    emit(options, FORMATS[options.format](found))
+    reported = read_reported(options.reported) if options.reported else {}
+    with showing_progress():
+        try:
+            with Path(options.log).open(encoding="utf-8") as file:
+                calls = read_calls(file, options.log)
+        except OSError as error:
+            raise InvalidInputError(f"LOG: {error}") from None
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(f"LOG: {options.log} is not UTF-8: {error}") from None
+        found = acceptance(
+            calls,
+            file=options.log,
+            rule=options.rule,
+            alpha=options.alpha,
+            at_least=options.at_least,
+            detect=options.detect,
+            noise=options.noise,
+            reported=reported,
+        )
+    write_report(options, FORMATS, found)
     return found.exit_code
 
 
@@ -44,6 +49,7 @@ in the log or the options. The false-alarm rate holds however often a growing lo
 """
 _AT_LEAST = "share of the expected tokens that is enough, such as 0.95; default: the counts must agree"
 _DETECT = "a pass without --at-least needs enough calls to detect acceptance lower by this share"
+_REPORTED = "what the engine reports of these calls, such as accepted/drafted=0.61,length=1.9"
 _NOISE = "nats by which log p - log q may be off; raise it if the engine computes in lower precision"
 ACCEPTANCE = Command(
     run,
@@ -55,6 +61,9 @@ ACCEPTANCE = Command(
             value("log", "LOG", "one JSON object a line"),
             value("--rule", "NAME", "token, block, sample_and_match, greedy or typical", default="token"),
             value("--noise", "NATS", _NOISE, float, 1e-4),
+        ],
+        "the engine's own figures": [
+            value("--reported", "FIGURES", _REPORTED),
         ],
         "the gate and its error rate": [
             value("--at-least", "SHARE", _AT_LEAST, rate),

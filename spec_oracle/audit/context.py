@@ -89,10 +89,15 @@ class Context:
     again: FailingInputs | None = None
 
     @property
-    def shape_seconds(self) -> float:
-        """How long the check `shapes` may take: the more subjects a run has, the shorter."""
+    def shape_share(self) -> float:
+        """Which share of the budget the check `shapes` may take: the more subjects a run has, the less."""
         share = SHAPES_SHARE if self.shapes.part == 1 else SHAPES_SHARE_OF_MANY
-        return share * self.budget * max(self.shapes.part, SHAPES_LEAST_PART)
+        return share * max(self.shapes.part, SHAPES_LEAST_PART)
+
+    @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take."""
+        return self.shape_share * self.budget
 
     @property
     def findings(self) -> Findings:

@@ -1,18 +1,21 @@
 """Random drafts of an instance, the completions that emitted tokens begin, and experiments of calls."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import stream
-from spec_oracle.audit.experiment import Experiment, indexed
+from spec_oracle.audit.draftings import SampledDrafts
+from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.toy import Instance
 from verifiers import Paths, Siblings
@@ -33,14 +36,14 @@ def extended_cells(
 ) -> NDArray[np.int64]:
     """Continue emissions by the target to L+1 tokens; return each completion's index among V^(L+1), int [B].
 
-    ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
+    ``tokens`` int [B, L+1], or fewer, of which the first ``lengths`` [B] count.
     """
-    vocab, target = instance.vocab_size, instance.floats.target
+    vocab, target, last = instance.vocab_size, instance.floats.target, tokens.shape[1] - 1
     index = np.zeros(len(tokens), dtype=np.int64)
     for position in range(instance.draft_length + 1):
         rows = target.rows(position)[index]
         drawn = invert_cdf(rows, rng.random(len(tokens)))
-        index = index * vocab + np.where(position < lengths, tokens[:, position], drawn)
+        index = index * vocab + np.where(position < lengths, tokens[:, min(position, last)], drawn)
     return index
 
 
@@ -54,39 +57,79 @@ class Calls:
     """Experiments of calls of a sampler, or of a rule called as one: completions of L+1 tokens.
 
     Drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
-    decisions, defect C1 of the catalogue in the harness. All calls share one generator. ``lengths`` counts
-    accepted lengths [L+1] by the name of an instance.
+    decisions, defect C1 of the catalogue in the harness. All calls share one generator, unless they are given
+    another. ``lengths`` counts accepted lengths [L+1] by the name of an instance.
     """
 
     def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
         self.code, self.rng, self.generator = code, stream(seed, name), code.generator(seed)
         self.lengths: dict[str, NDArray[np.int64]] = {}
 
-    def on(self, name: str, instance: Instance, **more: Any) -> Experiment:
-        """Return the experiment of one call on an instance; ``more`` are other fields of it."""
-        floats = instance.floats
-        law = floats.target.joint(instance.draft_length + 1)
-        self.lengths[name] = np.zeros(instance.draft_length + 1, dtype=np.int64)
-        usual = {
-            "expect": partial(dict, list(enumerate(law.tolist()))),
-            "many": partial(self.completions, floats, name=name),
-            "binned": partial(indexed, law),
-            "shown": partial(completion, floats),
-        }
-        size = f"{instance.draft_length + 1} tokens"
-        return Experiment(f"instance {name!r}", size, **{**usual, **more})
+    def on(self, name: str, instance: Instance, drafting: Drafting | None = None, **more: Any) -> Experiment:
+        """Return the experiment of one call on an instance; ``more`` are other fields of it.
 
-    def completions(self, instance: Instance, count: int, *, name: str = "") -> NDArray[np.int64]:
+        ``drafting`` makes draft trees, None: the paths of the instance.
+        """
+        floats = instance.floats
+        self.lengths[name] = np.zeros(instance.draft_length + 1, dtype=np.int64)
+        many = partial(self.completions, floats, name=name, drafting=drafting)
+        usual = {"shown": partial(completion, floats)}
+        size = f"{instance.draft_length + 1} tokens"
+        return numbered(f"instance {name!r}", size, _joint(instance), many, **{**usual, **more})
+
+    def completions(
+        self,
+        instance: Instance,
+        count: int,
+        generator: object = None,
+        *,
+        name: str = "",
+        drafting: Drafting | None = None,
+    ) -> NDArray[np.int64]:
         """Verify so many requests in one call; return their completions by index among V^(L+1), int [B]."""
-        emissions = self.emissions(instance, count)
+        emissions = self.emissions(instance, count, drafting, generator)
         if name in self.lengths:
             width = len(self.lengths[name])
             self.lengths[name] += np.bincount(emissions.lengths - 1, minlength=width)
         return extended_cells(instance, emissions.tokens, emissions.lengths, self.rng)
 
-    def emissions(self, instance: Instance, count: int) -> Emissions:
+    def emissions(
+        self, instance: Instance, count: int, drafting: Drafting | None = None, generator: object = None
+    ) -> Emissions:
         """Verify so many requests in one call."""
-        return self.code(sampled_drafts(instance, count, self.rng), self.generator)
+        generator = self.generator if generator is None else generator
+        if drafting is None:
+            return self.code(sampled_drafts(instance, count, self.rng), generator)
+        return self.code(SampledDrafts(instance, drafting).sample(count, self.rng), generator)
+
+
+Cells: TypeAlias = NDArray[np.int64]
+
+
+def pair_of_completions(
+    what: str, instances: tuple[Instance, Instance], many: Callable[[int], tuple[Cells, Cells]]
+) -> Experiment:
+    """Return the experiment of two completions that must be independent, one on each instance.
+
+    ``many`` makes so many pairs, or a few more; it returns their completions by index, int [N] each.
+    """
+    laws = [_joint(instance) for instance in instances]
+    width = len(laws[1])
+
+    def paired(count: int) -> Cells:
+        first, second = many(count)
+        return first * width + second
+
+    def shown(cell: int) -> str:
+        both = zip(instances, divmod(cell, width), strict=True)
+        return " and then ".join(completion(instance, one) for instance, one in both)
+
+    return numbered(what, "2 completions", np.outer(*laws).reshape(-1), paired, shown=shown)
+
+
+def _joint(instance: Instance) -> NDArray[np.float64]:
+    """Return the target's distribution of completions of L+1 tokens, [V^(L+1)]."""
+    return instance.floats.target.joint(instance.draft_length + 1)
 
 
 @dataclass(frozen=True)
@@ -124,7 +167,7 @@ class SampledLaw:
         return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
-_BATCHES: Final = (8, 1)
+PLAIN_BATCHES: Final = (8, 1)
 """Requests of plain calls."""
 
 
@@ -132,5 +175,5 @@ def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, se
     """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
     toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
     generator = code.generator(seed)
-    for batch in _BATCHES:
+    for batch in PLAIN_BATCHES:
         code(sampled_drafts(toy, batch, rng, drafting), generator)

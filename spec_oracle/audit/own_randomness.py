@@ -20,19 +20,22 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.rule.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
-from spec_oracle.exact.interception.own_draws import line_that_draws, watched_draws
+from spec_oracle.exact.interception.own_draws import watched_draws
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, ModelBound
 from verifiers.sampling import SamplingDecisions
 
 Call: TypeAlias = Callable[[], Integers]
 """A call of a rule that is prepared: it returns the emitted tokens, int [n]."""
+
+_random: Final = np.random.Generator.random
+"""As it is while generators are watched."""
 
 _REQUESTS: Final = 128
 """Requests on each instance, and each kind of drafts."""
@@ -61,8 +64,8 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
         return _said("it draws random numbers by itself", watched.lines[0])
     if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
         return ""
-    if line := line_that_draws(lambda: prepared_in(context)) or next(iter(watched.indirect), ""):
-        return _said("it draws random numbers by itself", line)
+    if watched.indirect:
+        return _said("it draws random numbers by itself", watched.indirect[0])
     why = "it draws random numbers by itself, or keeps something between calls"
     return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
 
@@ -107,7 +110,7 @@ def _emitted(rule: AnyVerifier, drafts: Drafts, decisions: SamplingDecisions, ch
 
 def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecisions:
     """Return a source that decides in every call that is prepared so as in the others."""
-    return SamplingDecisions(lambda like: chosen.from_numpy(rng.random(tuple(like.shape))))
+    return SamplingDecisions(lambda like: chosen.from_numpy(_random(rng, tuple(like.shape))))
 
 
 def _said(what: str, place: str) -> str:

@@ -22,6 +22,8 @@ def run(options: Namespace) -> int:
     name = options.subject
     if ":" not in name:
         raise InvalidInputError(f"SUBJECT: expected package.module:object, got {name!r}")
+    if ".py:" in name:
+        raise InvalidInputError(f"SUBJECT: {name!r} is a file: name its module, as your code imports it")
     require_name(name)
     thing = imported(name)
     guessed = guess(thing)
@@ -38,7 +40,8 @@ def run(options: Namespace) -> int:
     )
     adapter = Path(f"{stem}_adapter.py")
     optional = () if is_engine(thing) else guessed.optional
-    subjects = [name if is_ready else f"{adapter.stem}:verify"]
+    verify = "verify_tree" if guessed.layout == "tree" else "verify"
+    subjects = [name if is_ready else f"{adapter.stem}:{verify}"]
     subjects += [f"{adapter.stem}:{_name_without(argument)}" for argument in optional]
     configuration, notes = _configuration(subjects, guessed.array)
     folder = Path("tests") if Path("tests").is_dir() else Path()
@@ -49,6 +52,8 @@ def run(options: Namespace) -> int:
     _write(files, configuration, force=options.force)
     told = [f"{name} keeps a contract as it is: no adapter is needed"] if is_ready else _told(name, guessed)
     told = [*told, *_told_of_none(guessed)]
+    if is_ready and guessed.layout == "tree":
+        told.append(f"to do, unless it is declared: {_ACCEPTS.format(verify, _TOP)}")
     fill = f"fill in the TODOs of {adapter}, then " if any("TODO" in text for text in files.values()) else ""
     lines = [
         *told,
@@ -151,7 +156,8 @@ def _told(name: str, guessed: Guess) -> Iterator[str]:
 _LAYOUTS: Final[Mapping[Layout, str]] = {
     "flat": "flat tensors, requests end to end",
     "padded": "padded tensors",
-    "tree": "a draft tree for each request, audited as a chain: trees that branch need an adapter of yours",
+    "chain": "a chain for each request, given as a tree",
+    "tree": "a draft tree for each request",
     "one request": "one request at a time",
 }
 
@@ -165,7 +171,8 @@ def adapter_text(name: str, guessed: Guess) -> str:
     top, dot, rest = thing.partition(".")
     called = f"under_test{dot}{rest}" + guessed.called
     about = "Keep the sampler contract; see docs/guide/from-your-signature.md of spec-oracle."
-    functions = [] if guessed.keeps_contract else [_function("verify", about, guessed, called)]
+    verify = "verify_tree" if guessed.layout == "tree" else "verify"
+    functions = [] if guessed.keeps_contract else [_function(verify, about, guessed, called)]
     for one in guessed.optional:
         left = guessed.leaving_out(one)
         if guessed.keeps_contract:
@@ -194,9 +201,15 @@ def _function(name: str, about: str, guessed: Guess, called: str) -> str:
     takes_uniforms, is_flat = "uniforms" in values, guessed.layout == "flat" and guessed.array == "torch"
     options = ["draft_lengths"] * (is_flat and not takes_uniforms) + ["is_greedy"] * ("is_greedy" in values)
     fourth = "uniforms" if takes_uniforms else "generator"
-    given = f"draft_tokens, draft_probs, target_probs, {fourth}"
+    drafted = "tokens, parents" if guessed.layout == "tree" else "draft_tokens"
+    given = f"{drafted}, draft_probs, target_probs, {fourth}"
     keywords = "".join(f", {option}=None" for option in options)
     body = [*_batch(guessed, options), *_call(guessed, called, fourth)]
+    if guessed.layout == "tree":
+        # Where no q is read, any tree will do that no random number chose.
+        law = _DISTINCT if re.search(r"\bdraft_probs\b", values) else _TOP
+        accepts = _ACCEPTS.format(name, law)
+        return f"{_defined(name, given, about, body)}\n\n{accepts}  # TODO: {_LAWS}\n"
     if guessed.layout != "one request":
         return _defined(name, f"{given}, *{keywords}" if options else given, about, body)
     one = name.replace("verify", "verify_one", 1)
@@ -212,6 +225,9 @@ def _defined(name: str, parameters: str, about: str, body: Sequence[str]) -> str
     return f'def {name}({parameters}):\n    """{about}"""\n{lines}\n'
 
 
+_TOP, _DISTINCT = "top", "distinct"
+_ACCEPTS = '{}.accepts = {{"{}"}}'
+_LAWS = "how does your drafter draw the children of a node? see docs/guide/audit-your-sampler.md"
 _LIBRARIES = {
     r"SimpleNamespace\(": "from types import SimpleNamespace\n",
     r"np\.": "import numpy as np",
@@ -224,6 +240,10 @@ _HELPERS = {
     ),
     "flat": ("flat",),
     "one_by_one": ("one_by_one",),
+    "trees": (
+        *("ancestors", "depths", "first_child", "from_node", "next_sibling"),
+        *("parents_with_root", "with_root"),
+    ),
 }
 """Our functions that an adapter may call, by their modules."""
 
@@ -243,16 +263,18 @@ def _batch(guessed: Guess, options: Sequence[str]) -> Iterator[str]:
     elif options:
         yield "if is_greedy is None:"
         yield "    is_greedy = torch.zeros(len(draft_tokens), dtype=torch.bool)"
-    if guessed.layout == "tree":
+    if guessed.layout == "chain":
         yield "places = torch.nn.functional.pad(draft_tokens, (1, 0))  # a root before the chain"
+    elif guessed.layout == "tree" and any("places" in argument.value for argument in guessed.given):
+        yield "places = with_root(tokens)  # [B, N+1]: the root comes first"
 
 
 def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     """Yield the call, what is made of the generator before it, and the result."""
-    is_handed = any(argument.value == "generator" for argument in guessed.given)
+    is_handed = any(re.search(r"(^|=)generator", argument.value) for argument in guessed.given)
     arguments = []
     for one in guessed.given:
-        is_made = "(generator)" in one.value or "SimpleNamespace(" in one.value
+        is_made = re.search(r"\(generator\)|=generator|SimpleNamespace\(", one.value)
         if is_made or one.role.is_written or one.role.is_of_trees:
             yield f"{one.name} = {one.value}"
         elif "sample_bonus" in one.value and is_handed:

@@ -8,7 +8,7 @@ all in the name, the last word of the name among them, says what a parameter is.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -17,13 +17,15 @@ class Role(NamedTuple):
     """What a parameter is taken for, and the expression that an adapter hands over, "" where there is none.
 
     ``flat``: for requests laid end to end (`spec_oracle.contracts.flat.FlatBatch`); ``padded``: for arrays
-    [B, L], [B, L, V], [B, L+1, V]; ``tree``: for a tree given by next tokens and siblings, where it differs
-    from ``padded``; ``none``: what None in its place means, "" where that is not known.
+    [B, L], [B, L, V], [B, L+1, V]; ``chain``: for a chain given as a tree, where it differs from ``padded``;
+    ``tree``: for draft trees, where it differs from ``chain``; ``none``: what None in its place means, ""
+    where that is not known.
     """
 
     what: str
     flat: str = ""
     padded: str = ""
+    chain: str = ""
     tree: str = ""
     none: str = ""
 
@@ -35,7 +37,7 @@ class Role(NamedTuple):
     @property
     def is_of_trees(self) -> bool:
         """Whether only functions for trees have such a parameter."""
-        return bool(self.tree) and not self.padded
+        return bool(self.chain or self.tree) and not self.padded
 
 
 UNKNOWN: Final = Role("")
@@ -46,7 +48,9 @@ LENGTHS: Final = Role(
     "torch.full((len(draft_tokens),), draft_tokens.shape[1])",
 )
 LONGEST: Final = Role("longest draft", "batch.max_length", "draft_tokens.shape[1]")
-TOKENS: Final = Role("drafted tokens", "batch.tokens", "draft_tokens")
+TOKENS: Final = Role("drafted tokens", "batch.tokens", "draft_tokens", tree="tokens")
+PARENTS: Final = Role("parent of each drafted token", tree="parents")
+OF_PARENTS: Final = "parents_with_root(parents)"
 DRAFT: Final = Role(
     "draft probabilities", "batch.draft_probs", "draft_probs", none="the drafts are taken as certain"
 )
@@ -54,7 +58,10 @@ TARGET: Final = Role("target probabilities", "{flat_target}", "{target}")
 BONUS: Final = Role("bonus token", "batch.sample_bonus()", "sample_bonus(target_probs[:, -1])")
 GENERATOR: Final = Role("generator", "generator", "generator")
 SEED: Final = Role("seed", "fresh_seed(generator)", "fresh_seed(generator)")
-UNIFORMS: Final = Role("uniforms", "uniforms", "uniforms", "uniforms")
+UNIFORMS: Final = Role(
+    *("uniforms", "uniforms", "uniforms", "uniforms"),
+    tree="torch.rand(tokens.shape[0], tokens.shape[1] + 1, generator=generator)",
+)
 UNUSED: Final = Role("not in use", "None", "None")
 _ZEROS: Final = "torch.zeros(len(draft_tokens), dtype=torch.int64)"
 THRESHOLD: Final = Role("acceptance threshold, 1 for none", "1.0", "1.0")
@@ -73,7 +80,7 @@ OUTPUT: Final = Role(
 ACCEPTED_PLACES: Final = Role(
     "written: accepted places of the tree", "", "", "torch.full(places.shape, -1, dtype=torch.int32)"
 )
-REJECTED: Final = Role("written: probabilities of rejected tokens", tree="torch.zeros_like(target_probs)")
+REJECTED: Final = Role("written: probabilities of rejected tokens", chain="torch.zeros_like(target_probs)")
 """The draft's probabilities of a function that reads the target only: buffers of zeros."""
 _GREEDY: Final = "no request is greedy"
 
@@ -87,15 +94,26 @@ ROLES: Final = (
     (
         "retrieve next token | first child",
         Role(
-            "first child of each place, of a chain the place after it",
-            tree="torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
+            "first child of each place",
+            chain="torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
             ".repeat(len(places), 1)",
+            tree="first_child(parents)",
         ),
     ),
     (
         "next sibling",
-        Role("next sibling of each place, of a chain none", tree="torch.full_like(places, -1)"),
+        Role(
+            "next sibling of each place",
+            chain="torch.full_like(places, -1)",
+            tree="next_sibling(parents)",
+        ),
     ),
+    ("parent | parent index", PARENTS),
+    (
+        "tree mask | tree attention mask | ancestor | ancestor mask",
+        Role("the ancestors of each place, and itself: the mask of a tree", tree="ancestors(parents)"),
+    ),
+    ("tree depth | tree position | tree position token", Role("depth of each place", tree="depths(parents)")),
     ("accept index", ACCEPTED_PLACES),
     ("accept num | accept length | accept lengths | accept", COUNT),
     ("predict | next token", NEXT),
@@ -114,16 +132,33 @@ ROLES: Final = (
     ("bonus | bonus token", BONUS),
     (
         "all greedy",
-        Role("whether all are greedy", "bool(batch.is_greedy.all())", "bool(is_greedy.all())"),
+        Role(
+            *("whether all are greedy", "bool(batch.is_greedy.all())", "bool(is_greedy.all())"),
+            tree="False",
+        ),
     ),
-    ("all random", Role("whether none is greedy", "not batch.is_greedy.any()", "not is_greedy.any()")),
-    ("greedy", Role("greedy requests", "batch.is_greedy", "is_greedy", none=_GREEDY)),
+    (
+        "all random",
+        Role(
+            *("whether none is greedy", "not batch.is_greedy.any()", "not is_greedy.any()"),
+            tree="True",
+        ),
+    ),
+    (
+        "greedy",
+        Role(
+            *("greedy requests", "batch.is_greedy", "is_greedy"),
+            tree="torch.zeros(len(tokens), dtype=torch.bool)",
+            none=_GREEDY,
+        ),
+    ),
     (
         "temperature",
         Role(
             "temperature, 0 for greedy requests",
             "torch.where(batch.is_greedy, 0.0, 1.0)",
             "torch.where(is_greedy, 0.0, 1.0)",
+            tree="torch.ones(len(tokens))",
             none=_GREEDY,
         ),
     ),
@@ -150,6 +185,7 @@ ROLES: Final = (
             "",
             "torch.nn.functional.pad(draft_tokens, (1, 0))",
             "places",
+            "places",
         ),
     ),
     ("draft token", TOKENS),
@@ -175,6 +211,8 @@ WHOLE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 _SPELLINGS: Final = """
 accept: acc accepted acceptance
 allow: allowed
+ancestor: ancestors
+attention: attn
 bonus:
 candidates:
 cumulative: cu cumul cumulated cumsum offsets indptr
@@ -184,11 +222,14 @@ generator: gen rng prng
 generators: rngs
 greedy:
 index: indices
+depth: depths
 length: len
 lengths: lens seqlens
 logits: logit logprob logprobs
 mask: masks
+parent: parents
 output: out
+position: positions pos
 penalty: penalties
 predict: predicts predicted
 probs: prob probability probabilities dist dists distribution distributions
@@ -220,8 +261,14 @@ _FORMS: Final = frozenset(
 def role_of(name: str) -> Role:
     """Return what a parameter of that name is; `UNKNOWN` if the table has no row for it."""
     words = words_of(WHOLE_NAMES.get(name.lower(), name))
-    while len(words) > 1 and words[-1] in _FORMS:
+    found = _role_of(words)
+    while found is UNKNOWN and len(words) > 1 and words[-1] in _FORMS:
         words.pop()
+        found = _role_of(words)
+    return found
+
+
+def _role_of(words: Sequence[str]) -> Role:
     for rows, role in ROLES:
         for row in rows.split(" | "):
             needed = row.split()

@@ -7,21 +7,28 @@ from spec_oracle.commands.source import Returned
 
 _COUNTS = frozenset(("num", "n", "count", "counts", "length", "lengths", "tau"))
 _NEXT = frozenset(("next", "bonus", "recovered", "corrected", "correction", "last", "new"))
+_NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))
 """Words of a number of tokens that counts the one after the accepted tokens, too."""
 
 
-def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: str, *, of_one: bool) -> str:
+def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: str, layout: str) -> str:
     """Return the expression that makes the contract's result of ``output``; "" where that is not clear.
 
-    ``written``: the parameters by role, of which a function that returns nothing writes into some.
-    ``of_one``: the result is of one request, a list of the tokens that it emits.
+    ``written``: the parameters by role, of which a function that returns nothing writes into some. In the
+    layout "one request" the result is a list of the tokens that it emits.
     """
+    of_one = layout == "one request"
     if array == "numpy" and not of_one:
         return ""
     if not returned:
         return "" if of_one else _of_buffers(written)
+    return _of_trees(returned) if layout == "tree" else _of_values(returned, of_one=of_one)
+
+
+def _of_values(returned: Sequence[Returned], *, of_one: bool) -> str:
+    """Return the result of a function that returns values, of paths."""
     tokens, counts, nexts = _sorted(returned)
     if len(tokens) > 1 or len(counts) > 1 or any(_UNCLEAR & set(words_of(one.expression)) for one in tokens):
         return ""
@@ -64,6 +71,18 @@ def _accepted(count: Returned, length: str) -> str:
         return f"{length} - {count.access}"
     is_more = count.expression.endswith("+ 1") or (words & _MORE_THAN_ACCEPTED and "draft" not in words)
     return f"{count.access} - 1" if is_more else count.access
+
+
+def _of_trees(returned: Sequence[Returned]) -> str:
+    """Return the result of a function of trees: tokens and their number, or the last accepted node."""
+    nodes = [one for one in returned if _NODES & set(words_of(one.expression))]
+    if len(returned) == len(nodes) + 1 == 2:
+        (after,) = (one for one in returned if one not in nodes)
+        return f"from_node(tokens, parents, {nodes[0].access}, {after.access})"
+    tokens, counts, nexts = _sorted(returned)
+    if len(tokens) == len(counts) == 1 and not nexts:
+        return f"from_lengths({tokens[0].access}, {_accepted(counts[0], '')})"
+    return f"from_padded({tokens[0].access})" if len(tokens) == len(returned) == 1 else ""
 
 
 def _of_buffers(written: Mapping[Role, str]) -> str:

@@ -22,11 +22,13 @@ from spec_oracle.commands.names import Role, role_of
 from spec_oracle.commands.results import result_of
 from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of
 
-Layout: TypeAlias = Literal["flat", "padded", "tree", "one request"]
-"""How a batch is laid out: end to end; in padded arrays; as trees; or by a call for each request."""
+Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
+"""How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a
+call for each request."""
 
-_METHODS: Final = ("verify", "forward", "__call__", "sample")
+_METHODS: Final = ("verify", "verify_tree", "forward", "__call__", "sample")
 _CONTRACT: Final = (names.TOKENS, names.DRAFT, names.TARGET)
+_OF_TREES: Final = (names.TOKENS, names.PARENTS, names.DRAFT, names.TARGET)
 _OPTIONS: Final = ("draft_lengths", "is_greedy", "generators")
 _OBJECT: Final = Role("an object with the attributes that are read")
 _LEFT: Final = (names.SEED, names.UNUSED, names.THRESHOLD, names.DETERMINISTIC)
@@ -100,12 +102,19 @@ class Guess:
         named = [argument for argument in self.arguments if not argument.name.startswith("*")]
         if self.method == "verify" and len(named) < len(_CONTRACT) + 1:
             return True
+        if self.layout == "tree":
+            return self.method in ("", "verify_tree") and not self.needs and self._keeps_that_of_trees
         roles = tuple(one.role for one in self.given[:3])
         if roles != _CONTRACT or self.layout != "padded" or self.needs or len(self.given) == len(roles):
             return False
         fourth, *options = self.given[3:]
         takes_randomness = fourth.role == names.GENERATOR or fourth.name == "uniforms"
         return takes_randomness and all(option.name in _OPTIONS for option in options)
+
+    @property
+    def _keeps_that_of_trees(self) -> bool:
+        *arrays, last = (one.role for one in self.given)
+        return tuple(arrays) == _OF_TREES and last == names.GENERATOR
 
     @property
     def optional(self) -> tuple[Argument, ...]:
@@ -144,7 +153,7 @@ def guess(thing: Any) -> Guess:
         tuple(arguments),
         layout,
         array,
-        result_of(returned, written, array, of_one=layout == "one request"),
+        result_of(returned, written, array, layout),
         "" if method in ("forward", "__call__") and _is_callable(holder) else method,
         thing is holder,
         tuple(one.name for one in parameters_of(thing) if _is_required(one))
@@ -171,7 +180,7 @@ def _layout(
     ):
         return "flat"
     if any(role.is_of_trees for role in roles.values()):
-        return "tree"
+        return "chain" if "chain" in getattr(source.function, "__name__", "") else "tree"
     for one in parameters:
         role, sizes = roles[one.name], shapes[one.name]
         if role is names.TOKENS:
@@ -235,8 +244,8 @@ class _Values:
 
     def of(self, name: str, role: Role, annotation: str = "", shape: Sequence[str] = ()) -> str:
         """Return the expression for a parameter or an attribute, "" for none."""
-        is_flat, is_tree = self.layout == "flat", self.layout == "tree"
-        value = role.flat if is_flat else (is_tree and role.tree) or role.padded
+        is_flat = self.layout == "flat"
+        value = role.flat if is_flat else self._of_arrays(role)
         # Who gets bonus tokens, or rows for them, gets no such rows with the others.
         has_bonus = any(other.what.startswith("bonus") for other in self.roles.values())
         value = value.format(
@@ -245,7 +254,9 @@ class _Values:
         )
         is_list = "list" in annotation
         if role is names.UNIFORMS:
-            value += self._part(name)
+            value = self._part(name, value)
+        elif role is names.PARENTS and len(shape) > 1 and "1" in shape[1]:
+            value = names.OF_PARENTS
         elif role is names.CUMULATIVE and "1" in "".join(shape):
             value = "batch.offsets"
         elif role is names.LENGTHS and re.search(r"\bint\b", annotation) and not is_list:
@@ -258,13 +269,25 @@ class _Values:
             value = _of_one_request(value)
         return _in_numpy(value) if self.array == "numpy" else value
 
-    def _part(self, name: str) -> str:
+    def _of_arrays(self, role: Role) -> str:
+        """Return the expression for arrays of requests: padded ones, chains, or trees."""
+        if self.layout == "chain":
+            return role.chain or role.padded
+        if self.layout != "tree":
+            return role.padded
+        # Lengths and bonus tokens of a chain have no like in a tree.
+        has_none = role in (names.LENGTHS, names.LONGEST) or role.what.startswith("bonus")
+        return role.tree or role.chain or ("" if has_none else role.padded.replace("draft_tokens", "tokens"))
+
+    def _part(self, name: str, value: str) -> str:
         """Return which of the uniforms [B, L+1] a parameter gets: those of the draft, or the last one."""
         of_uniforms = [other for other, role in self.roles.items() if role is names.UNIFORMS]
         last = [other for other in of_uniforms if re.search("final|bonus|last|next", other)]
+        if self.layout == "tree":
+            return "torch.rand(len(tokens), generator=generator)" if name in last else value
         if name in last:
-            return "[:, -1]"
-        return "[:, :-1]" if last and self.layout != "tree" else ""
+            return f"{value}[:, -1]"
+        return f"{value}[:, :-1]" if last and self.layout != "chain" else value
 
     def _object(self, parameter: inspect.Parameter) -> str:
         """Return an object for a parameter of which attributes are read, "" where none of these is known."""
@@ -315,5 +338,5 @@ def _of_one_request(value: str) -> str:
 
 def _in_numpy(value: str) -> str:
     """Return a value in numpy, "" where it needs one of the helpers for torch."""
-    is_torchs = re.search(r"batch\.|sample_bonus|fresh_seed|torch\.nn|device", value)
+    is_torchs = re.search(r"batch\.|sample_bonus|fresh_seed|torch\.(nn|rand)|device", value)
     return "" if is_torchs else value.replace("logits_of(", "np.log(").replace("torch.", "np.")

@@ -15,8 +15,12 @@ def run(options: Namespace) -> int:
     plan = Plan.load(options.plan)
     output = options.output or options.plan.with_suffix(".jsonl")
     how = {"jobs": options.jobs, "backend": options.backend, "scheduler": options.scheduler}
-    with showing_progress() as tell:
-        refused = run_plan(plan, output, progress=tell, **how)
+    try:
+        with showing_progress() as tell:
+            refused = run_plan(plan, output, progress=tell, **how)
+    except KeyboardInterrupt:
+        progress(f"{output}: what is computed is kept; the same command goes on")
+        raise
     progress(f"{output}: {len(plan)} cells" + f', {refused} of them refused: see "error"' * bool(refused))
     return FAILED if refused else OK
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -34,7 +34,8 @@ NO_OPTIONS: Mapping[str, Numbers] = MappingProxyType({})
 Generator: TypeAlias = "np.random.Generator | torch.Generator"
 
 SamplerFunction: TypeAlias = Callable[..., tuple[Array, Array]]
-"""(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
+"""(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted); of trees with ``tokens,
+parents`` in place of ``draft_tokens``."""
 
 
 class KeyedSampler(Protocol):
@@ -93,7 +94,8 @@ class Emissions:
 class SamplerCode:
     """A function of the sampler contract, the library ``array`` whose arrays it takes, and the form of these.
 
-    ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`.
+    ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`;
+    ``is_of_trees``: it keeps the contract of tree samplers, and is handed paths as trees.
     """
 
     function: SamplerFunction
@@ -101,11 +103,15 @@ class SamplerCode:
     dtype: str = "float64"
     ids: str = "int64"
     layout: str = "contiguous"
+    is_of_trees: bool = False
     slowest: list[float] = field(default_factory=list, compare=False, repr=False)
     """Seconds per number of the target's rows, of the slowest call so far; also that of other forms."""
 
     def __call__(
-        self, drafts: Paths, randomness: "Generator | Array", options: Mapping[str, Numbers] = NO_OPTIONS
+        self,
+        drafts: Paths | Drafts,
+        randomness: "Generator | Array",
+        options: Mapping[str, Numbers] = NO_OPTIONS,
     ) -> Emissions:
         """Verify numpy drafts; ``randomness`` is a generator, or numpy uniforms [B, L+1] for code that
         takes them, or a tuple of arrays; ``options`` are keyword arguments beyond the contract.
@@ -113,19 +119,20 @@ class SamplerCode:
         Raises `ContractError` for tokens or lengths that cannot be emitted, `SubjectRaisedError` when the
         function itself raises.
         """
-        tokens, draft, target = (self.handed(array) for array in contract_arguments(drafts))
+        arrays = self.arguments(drafts)
+        handed = [self.handed(array) for array in arrays]
         given = [
             # Random numbers keep their type, whatever the rows come in.
             to_library(np.ascontiguousarray(some), self.array) if isinstance(some, np.ndarray) else some
             for some in (randomness if isinstance(randomness, tuple) else (randomness,))
         ]
         keywords = {name: self.handed(values) for name, values in options.items()}
-        started, numbers = time.monotonic(), drafts.target_probs.size
+        started, numbers = time.monotonic(), arrays[-1].size
         try:
             with raising(self._limit(numbers)):
-                returned = self.function(tokens, draft, target, *given, **keywords)
+                returned = self.function(*handed, *given, **keywords)
             self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
-            return checked_emissions(returned, drafts)
+            return self.checked(returned, drafts)
         except ContractError as error:
             error.call = self, drafts, options
             raise
@@ -135,6 +142,14 @@ class SamplerCode:
         if not self.slowest:
             return FIRST_SECONDS
         return CALL_SECONDS + CALL_FACTOR * self.slowest[0] * numbers
+
+    def arguments(self, drafts: Paths | Drafts) -> tuple[Numbers, ...]:
+        """Return the arrays of a call before the random numbers, in numpy: the target's rows come last."""
+        return tree_arguments(drafts) if self.is_of_trees else contract_arguments(drafts)
+
+    def checked(self, returned: object, drafts: Paths | Drafts) -> Emissions:
+        """Return what a call returned as emitted tokens; errors as of `checked_emissions`."""
+        return checked_emissions(returned, drafts, of_trees=self.is_of_trees)
 
     def handed(self, array: Numbers) -> Array:
         """Return a copy of a numpy array as the function gets it."""
@@ -183,10 +198,19 @@ def _laid_out(array: Array, layout: str) -> tuple[Array, Array]:
     return base, base[..., 1::2]
 
 
-def contract_arguments(drafts: Paths) -> tuple[Numbers, ...]:
-    """Return tokens, draft rows and target rows; a single path has no axis of paths."""
-    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    return tuple(array[:, 0] for array in arrays) if drafts.num_paths == 1 else arrays
+def contract_arguments(drafts: Paths | Drafts) -> tuple[Numbers, ...]:
+    """Return tokens, draft rows and target rows of paths; a single path has no axis of paths.
+
+    Raises `InvalidInputError` for trees that are no paths of one length.
+    """
+    paths = drafts.paths if isinstance(drafts, Drafts) else drafts
+    return tuple(array[:, 0] for array in paths.arrays) if paths.num_paths == 1 else paths.arrays
+
+
+def tree_arguments(drafts: Paths | Drafts) -> tuple[Numbers, ...]:
+    """Return tokens and parents [B, N], draft rows and target rows [B, N+1, V], the root's row first."""
+    trees = drafts if isinstance(drafts, Drafts) else Drafts.of_paths(*drafts.arrays)
+    return trees.tokens, np.array(trees.parents), trees.draft.dense(), trees.target.dense()
 
 
 def make_generator(array: str, seed: int) -> Generator:
@@ -220,15 +244,13 @@ def seed_all(seed: int) -> None:
     make_generator("torch" if "torch" in sys.modules else "numpy", seed)
 
 
-_random: Final[Callable[..., Array]] = np.random.Generator.random
-
-
 class _Generator(np.random.Generator):
     """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
     def random(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         if out is None:  # once or twice a token: nothing else may cost much
-            return _random(self, size, dtype)
+            draw: Callable[..., Array] = super().random
+            return draw(size, dtype)
         return _into(out, super().random, size, dtype)
 
     def standard_exponential(
@@ -312,11 +334,12 @@ def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
 _MUST = "it must return (tokens [B, L+1], num_accepted [B])"
 
 
-def checked_emissions(returned: object, drafts: Paths) -> Emissions:
+def checked_emissions(returned: object, drafts: Paths | Drafts, *, of_trees: bool = False) -> Emissions:
     """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
 
-    Raises `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only
-    ids or lengths are out of range.
+    L is the depth ``of_trees``, whose tokens may have other columns of padding, or none. Raises
+    `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only ids or
+    lengths are out of range.
     """
     require_finished(returned)
     if not isinstance(returned, tuple | list) or len(returned) != 2:
@@ -324,7 +347,9 @@ def checked_emissions(returned: object, drafts: Paths) -> Emissions:
     tokens, accepted = (
         _integers(name, value) for name, value in zip(("tokens", "num_accepted"), returned, strict=True)
     )
-    batch, width = drafts.batch, drafts.draft_length + 1
+    batch, width = drafts.batch, (drafts.depth if isinstance(drafts, Drafts) else drafts.draft_length) + 1
+    if of_trees and tokens.ndim == 2:
+        tokens = _fitted(tokens, width)
     if (tokens.shape, accepted.shape) == ((batch,), (batch, width)):
         raise ContractError(f"verify returned (num_accepted, tokens), in the wrong order; {_MUST}")
     if tokens.shape != (batch, width):
@@ -336,10 +361,15 @@ def checked_emissions(returned: object, drafts: Paths) -> Emissions:
     outside = emitted & ((tokens < 0) | (tokens >= drafts.vocab_size))
     _require(f"num_accepted must be from 0 to {width - 1}", (lengths < 1) | (lengths > width), accepted)
     _require(f"tokens must be ids from 0 to {drafts.vocab_size - 1}", outside, tokens)
-    padding = ~emitted & (tokens != -1)
-    if padding.any():
-        raise ContractError(f"pad with -1 after the last emitted token; {_found(padding, tokens)}")
+    _require_padding(~emitted & (tokens != -1), tokens)
     return Emissions(tokens, lengths)
+
+
+def _fitted(tokens: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return the tokens of trees [B, W] with so many columns: all others must be padding."""
+    _require_padding(tokens[:, width:] != -1, tokens[:, width:])
+    missing = max(width - tokens.shape[1], 0)
+    return np.pad(tokens[:, :width], ((0, 0), (0, missing)), constant_values=-1)
 
 
 def require_finished(returned: object) -> None:
@@ -387,6 +417,11 @@ def _require(what: str, wrong: NDArray[np.bool_], values: Numbers) -> None:
     if wrong.any():
         share = float(wrong.reshape(len(wrong), -1).any(axis=1).mean())
         raise ImpossibleOutputError(f"{what}; {_found(wrong, values)}", share)
+
+
+def _require_padding(wrong: NDArray[np.bool_], tokens: Numbers) -> None:
+    if wrong.any():
+        raise ContractError(f"pad with -1 after the last emitted token; {_found(wrong, tokens)}")
 
 
 def _found(wrong: NDArray[np.bool_], values: Numbers) -> str:

@@ -205,6 +205,7 @@ class ByPlace:
     One e-process a group; ``log_e`` [G, J] are log e-values by size of the defect. The e-value of all is
     their mean, so that a defect in one group costs no more than log G nats. Groups of a ``period`` are places
     modulo that number; where it is 0 they are the first places, each alone, and all later ones together.
+    Absolute places count the prompt.
     """
 
     order: str
@@ -340,10 +341,18 @@ class TokenEvidence:
     apart, and on places (`ByPlace`); a fifth on what verification gets wrong (`Bet`). Of ``whole_rows``, each
     of which lists every token and does not depend on the one that came, a tenth is on equal rows (`ByRow`),
     and as much less on all tokens. It may be looked at any time. ``impossible`` counts tokens of probability
-    0: these are no part of it.
+    0: these are no part of it. Where it ``knows_positions`` in prompt and completion, places are judged by
+    these, too.
     """
 
-    def __init__(self, drafts: Iterable[str], rng: np.random.Generator, *, whole_rows: bool = False) -> None:
+    def __init__(
+        self,
+        drafts: Iterable[str],
+        rng: np.random.Generator,
+        *,
+        whole_rows: bool = False,
+        knows_positions: bool = False,
+    ) -> None:
         self.rng, self.tokens, self.impossible, self.largest_log_e = rng, 0, 0, 0.0
         self.drafts = tuple(drafts)
         orders = [BY_P, *map(by, self.drafts)]
@@ -356,7 +365,8 @@ class TokenEvidence:
             for part, kinds in ((0.3 if whole_rows else 0.4, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
         ]
-        groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in (False, True))]
+        from_where = (False, True) if knows_positions else (False,)
+        groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in from_where)]
         part = 0.1 / (len(orders) * len(groups))
         self.by_place = [
             ByPlace(order, period, whole, part, np.zeros((count, BINS[0] + 1), dtype=np.int64))

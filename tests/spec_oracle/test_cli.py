@@ -127,6 +127,7 @@ def test_efficiency_is_exact_on_the_worked_example(capsys, example):
         "block_transport_optimum": "7/3",
         "tree": None,
         "tree_optimum": None,
+        "lossless": True,
     }
     assert block["block_efficiency"] == "20/9"
 

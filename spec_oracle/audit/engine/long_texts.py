@@ -160,7 +160,7 @@ class _Read:
     def __post_init__(self) -> None:
         has_drafts = any(case.code.has("draft_probs") for case in self.cases)
         names = [*([RATIO] if has_drafts else []), N_GRAM]
-        self.evidence = TokenEvidence(names, self.rng, whole_rows=True)
+        self.evidence = TokenEvidence(names, self.rng, whole_rows=True, knows_positions=True)
         self._first_impossible, self._scored_so_far = "", list[Scored]()
 
     def result(self) -> CheckResult:

@@ -44,7 +44,7 @@ class Asked:
         """Ask once; return what came, and what was seen of drafts."""
         engine = copy_of(self.code.unused) if self.fresh else self.code.engine
         if engine is None:
-            raise NotTracedError("its copies cannot be traced: two of its generators have the same state")
+            raise NotTracedError("it changes between generations and cannot be copied")
         with speculation_seen(engine) as seen, raising():
             returned = self.call(engine, seed)
         return returned, seen()
@@ -94,25 +94,18 @@ def traced_completions(
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedLaw:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
-    Of fresh copies, too, if no decision was seen: a generator that was made with the engine is traced then,
-    since a copy of it is made in every run.
-
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for
     what cannot be a completion.
     """
     try:
-        keeps_state, can_copy = False, asked.code.unused is not None and not asked.fresh
         try:
-            found = _traced(asked, most_runs, end, first_seed)
-            if found.decided or not can_copy:
-                return found
+            return _traced(asked, most_runs, end, first_seed)
         except UnrepeatableError:
-            if not can_copy:
+            if asked.code.unused is None or asked.fresh:
                 raise
-            keeps_state = True
         found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
-        return replace(found, keeps_state=keeps_state)
+        return replace(found, keeps_state=True)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)

@@ -19,10 +19,10 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
 from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, how_to_accept_broken, strike
 from spec_oracle.audit.saved_inputs import as_drafts

@@ -8,10 +8,10 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
-from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
 from spec_oracle.audit.saved_inputs import as_drafts
 from verifiers import Drafts, Paths

@@ -11,6 +11,7 @@ from typing import Any
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import PATHS
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import (
@@ -23,7 +24,6 @@ from spec_oracle.audit.results import (
     passed,
     remarked,
 )
-from spec_oracle.audit.rule.draftings import PATHS
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 from spec_oracle.exact.errors import NotTracedError

@@ -10,12 +10,12 @@ import numpy as np
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, not_asked, passed
-from spec_oracle.audit.rule.draftings import SampledDrafts
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts_on
-from spec_oracle.audit.sampler.inputs_kept import compared
+from spec_oracle.audit.sampler.inputs_kept import ARRAYS_OF_TREES, compared
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import converted
@@ -53,7 +53,7 @@ def drafts_kept(
     handed = converted(copied, arithmetic(array=subject.array))
     before = [np.array(array) for array in _arrays(handed)]
     verdicts_on(subject, handed, uniforms)
-    return compared(before, _arrays(handed), ("tokens", "parents", "draft_probs", "target_probs"))
+    return compared(before, _arrays(handed), ARRAYS_OF_TREES)
 
 
 def _arrays(drafts: Drafts) -> Sequence[Array]:

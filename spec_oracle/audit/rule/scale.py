@@ -14,10 +14,10 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.draftings import DEPTH, ToyDrafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.rule.draftings import DEPTH, ToyDrafts
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.shapes import enumerated_shape
 from spec_oracle.audit.rule.subject import RuleSubject

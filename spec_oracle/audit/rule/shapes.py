@@ -15,10 +15,11 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts
 from spec_oracle.audit.failing_inputs import part, with_inputs
-from spec_oracle.audit.instances import main_instances, panel
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
-from spec_oracle.audit.rule.draftings import DEPTH, PATHS, ToyDrafts, later_sizes
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
@@ -162,10 +163,7 @@ def _small(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
         if vocab <= largest:
             toy = panel(vocab, length, subject.num_paths, seed)["flat"]
             yield ToyDrafts("flat", "flat", PATHS, toy, subject.paths(toy))
-    for number, (kind, vocab, length, drafting) in enumerate(later_sizes(subject.on_trees)):
-        toys = panel(vocab, length, 1, seed)
-        name = main_instances(toys)[number % 2]
-        yield ToyDrafts(name, name, kind, toys[name], drafting)
+    yield from later_sizes(subject.on_trees, seed)
     if "float32" in context.shapes.dtypes:
         toy = panel(3, DEPTH, subject.num_paths, seed)["good-draft"]
         for kind, drafting in subject.one_of_each(toy).items():

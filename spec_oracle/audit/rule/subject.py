@@ -12,15 +12,15 @@ import verifiers
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.draws import plain_verification
-from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule.draftings import (
+from spec_oracle.audit.draftings import (
     DEPTH,
     PATHS,
     SampledDrafts,
     draftings,
     one_of_each,
 )
+from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
+from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
@@ -58,9 +58,6 @@ _OF_PATHS: Final = (
     ": drafts.paths has the arrays of its K paths, and "
     "Verdict.on_paths(drafts, path, num_accepted, next_token) makes its verdict"
 )
-
-_BATCHES: Final = (8, 1)
-"""Requests of plain calls."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +107,8 @@ class RuleSubject:
         is_one = traits.single_path or law is Siblings.BEAM
         return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
 
-    def draftings(self, instance: Instance) -> Mapping[str, Drafting]:
-        """Return how an instance is drafted, by kind: its K paths, and all trees that the rule accepts."""
-        return {PATHS: self.paths(instance), **draftings(self.on_trees, instance.draft_length)}
-
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
-        """Return some of these: the K paths, and one kind of trees for every law of siblings."""
+        """Return how an instance is drafted, by kind: its K paths, and one kind of trees for every law."""
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
         return {PATHS: self.paths(instance), **trees}
 
@@ -125,7 +118,7 @@ class RuleSubject:
         for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
             rng = stream(seed, "first-call")
             drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
-            for batch in _BATCHES:
+            for batch in PLAIN_BATCHES:
                 verdicts(self, drawn.sample(batch, rng), rng.random((batch, UNIFORMS)))
 
     @cached_property

@@ -28,7 +28,6 @@ from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
-from spec_oracle.exact.interception import EnumeratedGenerator
 from verifiers import Paths
 
 # Seconds that the first shape may take: it shows whether code can be traced at all.
@@ -177,15 +176,10 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     if "generators" in options:
         own = np.flatnonzero(groups[options["generators"]]).tolist()
 
-    def another(generator: object) -> object:
-        if isinstance(generator, EnumeratedGenerator):
-            return EnumeratedGenerator()
-        return new_generator(code.array, next(seeds))
-
     def function(tokens: object, draft: object, target: object, generator: object) -> Any:
         given: dict[str, object] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
-            given["generators"] = {request: another(generator) for request in own}
+            given["generators"] = {request: new_generator(code.array, next(seeds)) for request in own}
         return code.function(tokens, draft, target, generator, **given)
 
     return replace(code, function=function) if options else code

@@ -34,6 +34,8 @@ from verifiers import Paths
 
 BAD_INPUT: Final = "bad-input"
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
+BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
+PATIENCE: Final = 30.0  # Seconds for calls that take too long, which may compile: they are made again.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
 Judged: TypeAlias = NDArray[np.bool_]
@@ -105,7 +107,7 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     ``called`` is the subject with code that is recorded, None for the subject itself.
     """
     called = called or subject
-    least, most = effort.BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
+    least, most = BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
     code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
@@ -119,9 +121,15 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     edges = {"drafts": healthy, "edges": True}
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, object]]] = {}
+    patience = PATIENCE
     for name, call in calls:
         alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
+        started = time.monotonic()
         answer = one_call(called, alone, 0.0, **call, limit=limit)
+        took = time.monotonic() - started
+        if answer.status is Status.FAILED and took >= limit and patience > took + limit:
+            answer = one_call(called, alone, 0.0, **call, limit=patience - took)
+            patience -= time.monotonic() - started
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
     say = partial(check_result, draws=requests * CALLS, how=How.REPLAYED)

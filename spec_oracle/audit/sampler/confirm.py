@@ -13,6 +13,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
@@ -92,8 +93,8 @@ def confirm_shape(
 ) -> None:
     """Sample between the distribution traced at a shape and the target's; ``again`` traces once more.
 
-    Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and either
-    no random decision was seen or it is traced to another distribution the next time.
+    Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and it is
+    traced to another distribution the next time; `UnlikeError` where no random decision was seen instead.
     """
     assert judged.account is not None
     seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
@@ -108,7 +109,7 @@ def confirm_shape(
     if is_confirmed:
         return
     if not judged.is_decided and sample.law.max() < _CERTAIN:
-        raise NoEvidenceError(UNDECIDED)
+        raise UnlikeError(UNDECIDED)
     is_same = lambda other: abs(other.total_variation - judged.total_variation) < _SAME  # noqa: E731
     require_repeated(again, is_same, time.process_time() + seconds)
 

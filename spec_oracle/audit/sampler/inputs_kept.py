@@ -5,12 +5,13 @@ Every array is copied before the call, and compared after it.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, one_of_each
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
@@ -18,8 +19,11 @@ from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts import contract_arguments, raising
-from verifiers import Paths
+from spec_oracle.contracts import raising
+from verifiers import Drafts, Paths
+
+ARRAYS: Final = ("draft_tokens", "draft_probs", "target_probs")
+ARRAYS_OF_TREES: Final = ("tokens", "parents", "draft_probs", "target_probs")
 
 
 def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -27,26 +31,32 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
     toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
     drafts = sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng)
-    return arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
+    found = arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
+    small = panel(3, DEPTH, 1, context.seed)["flat"]
+    for drafting in one_of_each(subject.on_trees, DEPTH).values():
+        if found.status is Status.PASSED:
+            trees = SampledDrafts(small, drafting).sample(effort.INPUTS_KEPT_REQUESTS, rng)
+            found = arrays_kept(subject, context, context.rate, drafts=trees, seed=context.seed)
+    return found
 
 
 @part
 def arrays_kept(
-    subject: CalledAsSampler, context: Context, rate: float, *, drafts: Paths, seed: int
+    subject: CalledAsSampler, context: Context, rate: float, *, drafts: Paths | Drafts, seed: int
 ) -> CheckResult:
     """Call the code once, and compare the arrays."""
     del context, rate
-    before = contract_arguments(drafts)
-    tokens, draft, target = handed = [subject.code.handed(array) for array in before]
+    before = subject.code.arguments(drafts)
+    handed = [subject.code.handed(array) for array in before]
     with raising():
-        subject.code.function(tokens, draft, target, subject.code.generator(seed))
-    return compared(before, handed)
+        subject.code.function(*handed, subject.code.generator(seed))
+    return compared(before, handed, ARRAYS_OF_TREES if subject.code.is_of_trees else ARRAYS)
 
 
 def compared(
     before: Sequence[Any],
     after: Sequence[object],
-    names: Iterable[str] = ("draft_tokens", "draft_probs", "target_probs"),
+    names: Iterable[str],
 ) -> CheckResult:
     """Return the result for the arguments of a call."""
     say = partial(check_result, draws=len(before[0]), how=How.REPLAYED)

@@ -6,13 +6,15 @@ decide, all instances are screened; those that detect most are sampled often eno
 any defect of total variation `effort.SAMPLER_TV`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls, SampledLaw
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
@@ -26,12 +28,18 @@ from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNo
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.optimum import tree_optimum
 from spec_oracle.toy import Instance
+from verifiers import Siblings
 
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
+SAMPLER_BATCH: Final = 1000
+SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -66,42 +74,55 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
 
 @dataclass
 class OneCall:
-    """One call on every instance of the context; ``laws`` are those that were traced."""
+    """One call on every instance of the context; ``laws`` are those that were traced, by the name of a case.
+
+    Of a tree sampler also one call after draft trees of every kind that it accepts. The kind with the fewest
+    trees comes first, and must be traced; kinds that are not traced in time are sampled besides.
+    """
 
     subject: SamplerSubject
     context: Context
     known: Known = field(default_factory=dict, init=False)
     laws: dict[str, EmissionLaw] = field(default_factory=dict, init=False)
+    end: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
-        self.instances = instances_for(self.context, self.subject.num_paths)
-        main = main_instances(self.instances)
         self.calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
+        toys = instances_for(self.context, self.subject.num_paths)
+        chains = [
+            ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
+            for name, toy in toys.items()
+        ]
+        trees = small_trees(self.subject.on_trees, self.context)
+        deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
+        self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
+        self.instances = {name: case.instance for name, case in self.cases.items()}
         self.experiments = [
-            self.calls.on(name, one, trace=partial(self._traced, name, one), decides=name in main)
-            for name, one in self.instances.items()
+            self.calls.on(
+                *(name, case.instance, case.of_trees),
+                trace=partial(self._traced, case),
+                group=case.kind if case.of_trees else "",
+                decides=name in deciding,
+            )
+            for name, case in self.cases.items()
         ]
 
     def found(self, ways: FoundBy) -> LawResult:
         """Trace the random numbers on every instance, or sample completions."""
         some, ledger = effort_of_samples(), Ledger(self.context.budget)
-        result = find(self.experiments, self.context, some, ledger=ledger, judge=self._judged, ways=ways)
-        return self._with_laws(result, ledger) if ledger.samples else result
+        rest = in_addition() if self.subject.on_trees else None
+        how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
+        self.end = ledger.due
+        result = find(self.experiments, self.context, some, **how)
+        return self._with_laws(result, ledger) if ledger.samples and not ledger.found else result
 
     def sampled(self) -> LawResult:
         """Sample completions."""
         return self.found(FoundBy.SAMPLED)
 
-    def _traced(self, name: str, instance: Instance, _: int, end: float) -> TracedOutcome:
-        code, facts = self.subject.code, self.subject.facts
-        try:
-            law = self.laws[name] = traced_law(code, instance, self.known, end=end)
-        except ContractError as error:
-            confirm_breach(code, error, self.context)
-            raise
-        except (NotTracedError, SubjectRaisedError) as error:
-            instead = "the declared bound is not decided" if facts.bound else "sampled instead"
-            raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
+    def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
+        end = min(end, self.end) if case.of_trees and self.laws else end
+        law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
         return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
@@ -109,20 +130,48 @@ class OneCall:
         del ledger
         code, failure = self.subject.code, "" if broken is None else f"{broken[0].what}: {broken[1]}"
         anywhere = partial(traced_law, code, known=self.known)  # whoever needs more limits the time
-        after = partial(laws_after, code, known=self.known)
-        facts = self.subject.facts
-        found = judge_laws(
-            self.laws, self.instances, facts, anywhere, how="traced", failure=failure, after=after
-        )
+        # What a chain shows of the rule says nothing of trees.
+        after = None if self.subject.on_trees else partial(laws_after, code, known=self.known)
+        how: dict[str, Any] = {"how": "traced", "where": self._where(), "failure": failure, "after": after}
+        judged = judge_laws(self.laws, self.instances, self.subject.facts, anywhere, **how)
+        found = self._of_one_kind(judged) if self.subject.on_trees else judged
         if broken is not None:
             is_output = isinstance(broken[1], ImpossibleOutputError) or found.findings.worst is not None
             return found if is_output else replace(found, cause=Cause.BROKEN_CONTRACT)
         if found.findings.worst is not None:
             require_decisions([*self.known.values()], [*self.laws.values()])
         else:
-            first = next(iter(self.instances.values()))
+            first = next(case.instance for case in self.cases.values() if not case.of_trees)
             require_alike(code, first, self.context.stream("sampler/joint/watched"), law_after)
         return found
+
+    def _where(self) -> str:
+        """Return on what the distributions were traced, "" for the instances alone."""
+        cases = [self.cases[name] for name in self.laws]
+        toys, kinds = {case.toy for case in cases}, {case.kind for case in cases}
+        of_kinds = f"{len(toys)} toy instances x {len(kinds)} kinds of drafts"
+        return of_kinds if self.subject.on_trees else ""
+
+    def _of_one_kind(self, found: LawResult) -> LawResult:
+        """Return the result with the figures of chains, or of the trees for which the sampler is wrong."""
+        findings, code, accepts = found.findings, self.subject.code, self.subject.on_trees
+        shown = self.cases[findings.worst].kind if findings.worst else PATHS
+        of_kind = {name: law for name, law in self.laws.items() if self.cases[name].kind == shown}
+        found = replace(found, findings=replace(findings, laws=of_kind))
+        if shown == PATHS or findings.elsewhere is None:
+            return found
+
+        def law_of(instance: Instance, **how: Any) -> EmissionLaw:
+            drafting = drafting_called(shown, accepts, instance)
+            return traced_law(code, instance, self.known, drafting=drafting, **how)
+
+        def optimum_of(instance: Instance) -> float:
+            return float(tree_optimum(instance, drafting_called(shown, accepts, instance)).value)
+
+        elsewhere = replace(findings.elsewhere, law_of=law_of, optimum_of=optimum_of)
+        findings = replace(findings, laws=of_kind, elsewhere=elsewhere)
+        notes = (*found.remarks.notes, FIGURES_OF_TREES.format(shown))
+        return replace(remarked(found, notes=notes), findings=findings)
 
     def _with_laws(self, result: LawResult, ledger: Ledger) -> LawResult:
         """Return what was sampled with the figures of every instance."""
@@ -150,14 +199,36 @@ class OneCall:
         return result
 
 
+def law_after_all(
+    case: ToyDrafts, subject: SamplerSubject, context: Context, known: Known, end: float
+) -> EmissionLaw:
+    """Return the traced distribution of one call over all drafts of a case, up to a processor time.
+
+    Raises `NoEvidenceError` where it cannot be traced, `ContractError` for what is no emission.
+    """
+    try:
+        return traced_law(subject.code, case.instance, known, end=end, drafting=case.of_trees)
+    except ContractError as error:
+        confirm_breach(subject.code, error, context)
+        raise
+    except (NotTracedError, SubjectRaisedError) as error:
+        instead = "the declared bound is not decided" if subject.facts.bound else "sampled instead"
+        raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
+
+
+def in_addition() -> Effort:
+    """Return how much is sampled of trees in addition to what was traced: as much as there is time for."""
+    return effort_of_samples(tv=math.inf, wanted=effort.SAMPLER_TV)
+
+
 def effort_of_samples(**changes: float) -> Effort:
     """Return how much is sampled of samplers, and of rules called as such."""
     usual = Effort(
         tv=effort.SAMPLER_TV,
-        look=effort.SAMPLER_BATCH,
+        look=SAMPLER_BATCH,
         turns=effort.SAMPLER_FOLLOW_UPS,
-        most=10 * effort.SAMPLER_BATCH,
-        pilot=effort.SAMPLER_PILOT,
+        most=10 * SAMPLER_BATCH,
+        pilot=SAMPLER_PILOT,
         confirming=CONFIRMING_TV,
         confirming_share=CONFIRMING_SHARE,
         goes_on=True,

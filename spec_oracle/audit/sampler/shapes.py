@@ -26,17 +26,44 @@ from spec_oracle.audit.sampler.at_shapes import (
 from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
+from spec_oracle.audit.sampler.trees import after_larger_trees
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.judged import one_shape
-from spec_oracle.audit.shapes.sampled import SHAPES_REQUESTS, sampled, types_of
+from spec_oracle.audit.shapes.sampled import SHAPES_REQUESTS, sampled_shapes, types_of
+from spec_oracle.exact.errors import NotTracedError
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
+SHAPES_OF_TREES_SHARE: Final = (
+    0.4  # Time for larger trees of tree samplers, beside that for all other shapes.
+)
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
-    """Trace the code at every shape, then compare with samples; only sample where that fails."""
+    """Trace the code at every shape, then compare with samples; only sample where that fails.
+
+    A tree sampler is run after larger trees first, and then on chains of every shape.
+    """
+    if not subject.on_trees:
+        return _on_paths(subject, context)
+    seconds = SHAPES_OF_TREES_SHARE * context.shape_seconds
+    of_trees = after_larger_trees(subject, replace(context, budget=seconds, rate=context.rate / 2))
+    if of_trees.status is Status.FAILED:
+        return of_trees
+    found = _on_paths(subject, replace(context, rate=context.rate / 2))
+    if found.status is Status.FAILED:
+        return found
+    detail = f"{found.detail}; larger draft trees: {of_trees.detail}"
+    worse = found if found.status is not Status.PASSED else of_trees
+    scope = (*found.remarks.scope, *(f"larger draft trees: {line}" for line in of_trees.remarks.scope))
+    notes = (*found.remarks.notes, *of_trees.remarks.notes)
+    joined = replace(found, status=worse.status, cause=worse.cause, detail=detail)
+    return remarked(joined, scope=scope, notes=notes)
+
+
+def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
+    """Judge the code at every shape of the design, on paths; a tree sampler on chains."""
     if not types_of(subject.code, context.shapes.dtypes):
         return inconclusive(
             f"numpy has no rows of type {', '.join(context.shapes.dtypes)}: --array torch has"
@@ -72,7 +99,7 @@ def traced_shape(
     laws = laws_at_shapes(subject, context)
     try:
         return one_shape(subject, laws, shape, seed, partial(confirm_at_shape, subject, context, laws))
-    except NoEvidenceError as error:
+    except (NoEvidenceError, NotTracedError) as error:
         return inconclusive(str(error))
 
 
@@ -82,11 +109,11 @@ def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> 
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
     if covered.shapes:
-        return sampled(subject, context, covered, requests, seconds)
+        return sampled_shapes(subject, context, covered, requests, seconds)
     if requests < SHAPES_REQUESTS:
         raise too_slow(subject, context, SHAPES_REQUESTS, context.shape_share)
     half = replace(context, rate=context.rate / 2)
-    small = sampled(subject, half, covered, requests, seconds)
+    small = sampled_shapes(subject, half, covered, requests, seconds)
     if small.status is not Status.PASSED:
         return small
     found, shapes_of = large(subject, context, context.rate / 2)

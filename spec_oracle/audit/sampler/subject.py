@@ -4,8 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draws import plain_verification
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
+from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.places import defined_at
@@ -38,6 +41,15 @@ class TakesKeys:
     engine: KeyedSampler
 
 
+_FORM = (
+    "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
+    "generator), with an axis K after B if there are several paths"
+)
+_FORM_OF_TREES = (
+    "it is called as verify_tree(tokens [B, N], parents [B, N], draft_probs [B, N+1, V], "
+    "target_probs [B, N+1, V], generator)"
+)
+
 Randomness: TypeAlias = DrawsItself | TakesUniforms | TakesNoise | TakesKeys
 
 
@@ -45,6 +57,7 @@ Randomness: TypeAlias = DrawsItself | TakesUniforms | TakesNoise | TakesKeys
 class SamplerSubject:
     """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
 
+    ``on_trees`` are the laws of siblings under which a tree sampler is to be lossless, none for other ones.
     ``traceable`` says whether its random numbers can be traced; ``steps`` are each a
     `branch_tracing.Step` that was recorded.
     """
@@ -55,16 +68,18 @@ class SamplerSubject:
     num_paths: int = 1
     traceable: bool = True
     randomness: Randomness = DrawsItself()
+    on_trees: frozenset[Siblings] = frozenset()
     steps: set[tuple[str, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False
     drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = True
-    call_form: ClassVar[str] = (
-        "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
-        "generator), with an axis K after B if there are several paths"
-    )
+
+    @property
+    def call_form(self) -> str:
+        """How it is called."""
+        return _FORM_OF_TREES if self.on_trees else _FORM
 
     @property
     def place(self) -> str:
@@ -77,8 +92,13 @@ class SamplerSubject:
         return self.facts.rule_at
 
     def plain_call(self, seed: int) -> None:
-        """Verify one batch and one request."""
+        """Verify one batch and one request, and draft trees if it takes these."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
+        for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
+            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
+            rng, generator = stream(seed, "first-call"), self.code.generator(seed)
+            for batch in PLAIN_BATCHES:
+                self.code(drawn.sample(batch, rng), generator)
 
     @classmethod
     def of_uniforms(
@@ -87,6 +107,16 @@ class SamplerSubject:
         """Return the subject for a function whose fourth argument are uniforms; it is handed one path."""
         code = SamplerCode(drawing_uniforms(function), array)
         return cls(name, code, facts, randomness=TakesUniforms(SamplerCode(function, array)))
+
+    @classmethod
+    def of_trees(
+        cls, name: str, function: SamplerFunction, accepts: frozenset[Siblings], array: str = "numpy"
+    ) -> "SamplerSubject":
+        """Return the subject for a tree sampler that is to be lossless under these laws of siblings.
+
+        Where one path is enough, it is handed a chain.
+        """
+        return cls(name, SamplerCode(function, array, is_of_trees=True), on_trees=accepts)
 
     @classmethod
     def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":

@@ -12,27 +12,29 @@ from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
     CALL_SECONDS,
     Handed,
-    checked_emissions,
-    contract_arguments,
+    new_generator,
     require_finished,
 )
 from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, RunOutcome, law_of
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
-    EnumeratedGenerator,
     TooManyBranchesError,
     enumerate_calls,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import Paths
+from verifiers import Drafts, Paths, Siblings
 
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
+
+GENERATOR_SEED: Final = 0x5EED_0F_C0DE
+"""The seed of the generator that a sampler is given: one that no other generator of its has."""
 
 EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
@@ -48,20 +50,23 @@ def traced_law(
     *,
     end: float = math.inf,
     exact: bool = False,
+    drafting: Drafting | None = None,
 ) -> EmissionLaw:
     """Return the exact emission law of a sampler on ``instance``, in float64.
 
-    The sampler is run on one draft at a time, once per outcome of its random decisions. Laws found in
-    ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
-    for a small counterexample, share most of them. ``end`` is when `time.process_time` says that it takes too
-    long. Raises `NotTracedError` where the law would not be exact, `ContractError` for what is no emission,
-    `SubjectRaisedError` when the sampler raises.
+    ``drafting`` makes the draft trees of a tree sampler; None: independent paths. The sampler is run on one
+    draft at a time, once per outcome of its random decisions. Laws found in ``known`` are not computed again,
+    new ones are entered: instances that differ in one row, as in the search for a small counterexample, share
+    most of them. ``end`` is when `time.process_time` says that it takes too long. Raises `NotTracedError`
+    where the law would not be exact, `ContractError` for what is no emission, `SubjectRaisedError` when the
+    sampler raises.
     """
     del exact  # foreign code computes in floats
     floats = instance.floats
-    vocab, probability = floats.vocab_size, draft_table(floats).law.probability
+    drawn = Siblings.INDEPENDENT if drafting is None else drafting
+    vocab, probability = floats.vocab_size, draft_table(floats, drawn).law.probability
     masses = [np.zeros(vocab**length) for length in range(1, floats.draft_length + 2)]
-    for row, law in laws_after(code, floats, {} if known is None else known, end).items():
+    for row, law in laws_after(code, floats, {} if known is None else known, end, drawn).items():
         for prefix, mass in law.leaves.items():
             index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
             masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability[row]
@@ -69,17 +74,19 @@ def traced_law(
 
 
 def laws_after(
-    code: SamplerCode, instance: Instance, known: Known, end: float = math.inf
+    code: SamplerCode,
+    instance: Instance,
+    known: Known,
+    end: float = math.inf,
+    drafting: Siblings | Drafting = Siblings.INDEPENDENT,
 ) -> dict[int, ConditionalLaw]:
     """Return the law after each possible draft, by its row in the table; errors as above."""
-    table = draft_table(instance)
+    table = draft_table(instance, drafting)
     found = {}
     for row in np.flatnonzero(table.law.probability).tolist():
-        drafts = table.paths(np.array([row]))
-        key = b"".join(
-            repr(array.shape).encode() + array.tobytes()
-            for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-        )
+        trees = table.drafts(np.array([row]))
+        drafts = trees.paths if isinstance(drafting, Siblings) else trees
+        key = b"".join(repr(array.shape).encode() + array.tobytes() for array in code.arguments(drafts))
         if key not in known:
             known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
         found[row] = known[key]
@@ -88,7 +95,7 @@ def laws_after(
 
 def law_after(
     code: SamplerCode,
-    drafts: Paths,
+    drafts: Paths | Drafts,
     request: int = 0,
     *,
     max_branches: int = 100_000,
@@ -103,18 +110,16 @@ def law_after(
     all ``in_full`` (None: of small shapes). Errors as `enumerate_calls`, `ContractError` for no emission,
     `SubjectRaisedError` when the code raises while its random numbers are traced.
     """
-    inputs, end = (
-        [Handed(code, array) for array in contract_arguments(drafts)],
-        time.process_time() + max_seconds,
-    )
+    arrays, end = code.arguments(drafts), time.process_time() + max_seconds
+    inputs = [Handed(code, array) for array in arrays]
 
     def call() -> object:
-        tokens, draft, target = (given.fresh() for given in inputs)
-        returned = code.function(tokens, draft, target, _generator(code))
+        arguments = (given.fresh() for given in inputs)
+        returned = code.function(*arguments, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
         return returned
 
-    is_small = in_full is None and drafts.target_probs.size <= EVERY_ID_NUMBERS
+    is_small = in_full is None and arrays[-1].size <= EVERY_ID_NUMBERS
     # Processor time is what tracing may take; a call that waits for ever uses none.
     with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
@@ -127,7 +132,7 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+            return law_of(drafts.vocab_size, [_outcome(code, branch, drafts, request) for branch in branches])
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
@@ -136,16 +141,7 @@ def law_after(
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
 
 
-def _generator(code: SamplerCode) -> object:
-    """Return a generator of the library whose draws are enumerated."""
-    if code.array == "numpy":
-        return EnumeratedGenerator()
-    import torch
-
-    return torch.Generator()
-
-
-def _outcome(branch: Branch[object], drafts: Paths, request: int) -> RunOutcome:
+def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
@@ -160,7 +156,7 @@ def _outcome(branch: Branch[object], drafts: Paths, request: int) -> RunOutcome:
             raise NotAlikeError("the accepted length is open")
         returned = (tokens, accepted)
     try:
-        found = checked_emissions(returned, drafts)
+        found = code.checked(returned, drafts)
     except ContractError as error:
         error.traced = drafts, branch.weight
         raise

@@ -36,7 +36,10 @@ SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
 
 
 class UnlikeError(NotTracedError):
-    """Ordinary calls take branches that no traced one takes: what was traced says nothing of these."""
+    """What was traced says nothing of ordinary calls.
+
+    They take branches that no traced call takes, or decide by random numbers that were not seen.
+    """
 
 
 _NOT_TRACED = (NotTracedError, SubjectRaisedError)

@@ -10,14 +10,12 @@ from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, outcomes, sample_call
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
-from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
     "Branch",
     "CannotTraceError",
     "Decision",
-    "EnumeratedGenerator",
     "Leaf",
     "NotTracedError",
     "TooManyBranchesError",

@@ -10,7 +10,10 @@ from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
 
 _HERE = str(Path(__file__).parent)
-_LIBRARIES = ("torch", "numpy", "scipy", "numba", "contextlib.py", "copy.py", "functools.py", "threading.py")
+_LIBRARIES = (
+    *("torch", "numpy", "scipy", "numba"),
+    *("contextlib.py", "copy.py", "functools.py", "random.py", "secrets.py", "threading.py"),
+)
 
 
 class CannotTraceError(NotTracedError):

@@ -127,8 +127,12 @@ class Run:
     """How many numbers were drawn that are decided when they are first used."""
     deciding: int | None = None
     """Which of these is being decided."""
-    makes_generators = False
-    """Whether the code made a generator from a seed: that two of them are alike is not seen."""
+    tapes: dict[object, Any] = field(default_factory=dict)
+    """What was drawn at each position of a stream of random numbers."""
+    tape: Any = None
+    """What is being drawn."""
+    seeds: dict[object, int] = field(default_factory=dict)
+    """Seeds that stand for random numbers without a value."""
 
     def step(self, count: int = 1) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
@@ -243,7 +247,14 @@ class Run:
 active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
 
 
-_random: Final = random.Random(0)  # noqa: S311  (no secret)
+class OwnRandom(random.Random):
+    """A generator of ours: it draws as always while the methods of `random.Random` are traced."""
+
+    getrandbits = random.Random.getrandbits
+    random = random.Random.random
+
+
+_random: Final = OwnRandom(0)
 
 
 class Afterwards(Run):

@@ -268,11 +268,12 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
     ("changes", "message"),
     [
         ({"drafted": "ab"}, "line 2: drafted: expected a list of token ids, got 'ab'"),
-        ({"accepted": 3}, "line 2: accepted: expected 0..2, got 3"),
+        ({"accepted": 4}, "line 2: accepted: expected 0..2, got 4$"),
         ({"p": [0.5]}, "line 2: p: expected a list of 2 numbers"),
         ({"p": [0.5, 1.5]}, r"line 2: p\[1\]: expected 0 to 1, got 1.5"),
         ({"q": [0.5, 0.0]}, "line 2: q: a drafted token has probability 0; log it at full precision"),
-        ({"q": None}, r"line 2: q: expected 2 probabilities, or rows \(\"target\" and \"draft\"\)"),
+        ({"accepted": 3}, "line 2: accepted: expected 0..2, got 3; leave the bonus token out"),
+        ({"q": None}, r"line 2 has no 'q': give 2 probabilities, or rows \(\"target\" and \"draft\"\)"),
         ({"target": [[0.5]], "draft": []}, "line 2: target: expected 2 rows"),
         ({"target": [[0.5, 0.1]] * 2, "draft": []}, r"line 2: target\[0\]: expected a total of 1, got 0.6"),
         ({"target": [{"ids": [1, 1], "probs": [0.1, 0.1]}] * 2, "draft": []}, "2 different token ids"),
@@ -282,6 +283,13 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
 def test_mistakes_in_a_log(changes, message):
     with pytest.raises(InvalidInputError, match=message):
         read_calls([json.dumps(GOOD), json.dumps(GOOD | changes)])
+
+
+@pytest.mark.parametrize("name", ["drafted", "accepted", "p", "q"])
+def test_a_line_without_a_field_names_those_it_has(name):
+    line = {one: value for one, value in GOOD.items() if one != name} | {"n_accepted": 1}
+    with pytest.raises(InvalidInputError, match=f"line 1 has no field '{name}' \\(has .*n_accepted"):
+        read_calls([json.dumps(line)])
 
 
 def test_a_log_without_drafts_or_json():

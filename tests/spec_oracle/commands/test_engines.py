@@ -21,7 +21,8 @@ pytest.importorskip("torch")
 FLAT = "flat tensors, requests end to end; torch"
 PADDED = "padded tensors; torch"
 ONE = "one request at a time; torch"
-TREE = "a draft tree for each request, audited as a chain: trees that branch need an adapter of yours; torch"
+TREE = "a draft tree for each request; torch"
+CHAIN = "a chain for each request, given as a tree; torch"
 SAMPLING = "an object with the attributes that are read: all_random, temperature, generators"
 SIGNATURES = {
     "vllm_like:rejection_sample": (
@@ -72,13 +73,11 @@ SIGNATURES = {
             "torch.zeros(len(places), dtype=torch.int32)",
             "candidates": "the token before the draft, then the draft: places",
             "retrive_index": "places of the tree: torch.arange(places.numel()).reshape(places.shape)",
-            "retrive_next_token": "first child of each place, of a chain the place after it: "
-            "torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
-            ".repeat(len(places), 1)",
-            "retrive_next_sibling": "next sibling of each place, of a chain none: "
-            "torch.full_like(places, -1)",
-            "uniform_samples": "uniforms: uniforms",
-            "uniform_samples_for_final_sampling": "uniforms: uniforms[:, -1]",
+            "retrive_next_token": "first child of each place: first_child(parents)",
+            "retrive_next_sibling": "next sibling of each place: next_sibling(parents)",
+            "uniform_samples": "uniforms: "
+            "torch.rand(tokens.shape[0], tokens.shape[1] + 1, generator=generator)",
+            "uniform_samples_for_final_sampling": "uniforms: torch.rand(len(tokens), generator=generator)",
             "target_probs": "target probabilities: target_probs",
             "draft_probs": "written: probabilities of rejected tokens: torch.zeros_like(target_probs)",
             "threshold_single": "left at its default",
@@ -88,14 +87,38 @@ SIGNATURES = {
         },
     ),
     "sglang_like:chain_speculative_sampling": (
-        TREE,
+        CHAIN,
         {
+            "retrieve_next_token": "first child of each place: "
+            "torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
+            ".repeat(len(places), 1)",
+            "retrieve_next_sibling": "next sibling of each place: torch.full_like(places, -1)",
             "retrieve_index": "places of the tree: torch.arange(places.numel()).reshape(places.shape)",
             "uniform_samples": "uniforms: uniforms",
             "draft_probs": "draft probabilities: draft_probs",
             "threshold_single": "acceptance threshold, 1 for none: 1.0",
             "threshold_acc": "acceptance threshold, 1 for none: 1.0",
             "deterministic": "left at its default",
+        },
+    ),
+    "trees_like:verify_by_parents": (
+        TREE,
+        {
+            "draft_token_ids": "drafted tokens: tokens",
+            "parent_indices": "parent of each drafted token: parents_with_root(parents)",
+            "draft_probs": "draft probabilities: draft_probs",
+            "target_logits": "target logits: logits_of(target_probs)",
+            "generator": "generator: generator",
+            "returns": "from_node(tokens, parents, output[0], output[1])",
+        },
+    ),
+    "trees_like:verify_by_mask": (
+        TREE,
+        {
+            "candidates": "the token before the draft, then the draft: places",
+            "tree_mask": "the ancestors of each place, and itself: the mask of a tree: ancestors(parents)",
+            "target_probs": "target probabilities: target_probs",
+            "returns": "from_lengths(output[0], output[1])",
         },
     ),
     "tensorrt_llm_like:rejection_sampling_one_model": (
@@ -180,6 +203,8 @@ DEFECTS = {
         "torch.where(~exists",
     ),
     "sglang_like:chain_speculative_sampling": ("edges = residual[", "edges = target_probs["),
+    "trees_like:verify_by_parents": ("rows = target[node]", "rows = target[depth]"),
+    "trees_like:verify_by_mask": ("is_child = depth ==", "is_child = depth >="),
     "tensorrt_llm_like:rejection_sampling_one_model": (
         "accepts = torch.rand(",
         "accepts = 0.5 * torch.rand(",
@@ -218,7 +243,7 @@ def test_every_parameter_is_named_in_print_and_in_the_adapter(folder, capsys, na
         kept = rf"# left at their defaults:.*\b{parameter}\b"
         assert re.search(rf"\b{parameter}=.*# \w|{kept}|{parameter}=None\)  # TODO", text)
     is_whole = "TODO" not in text
-    assert is_whole == ("TODO" not in shown)
+    assert is_whole == ("TODO" not in shown and layout != TREE)
     assert is_whole == shown.endswith("\nnext: spec-oracle audit\n")
 
 
@@ -236,13 +261,15 @@ def test_the_adapter_is_audited(folder, name, verdict):
         "RejectionSampler(sampler=None)  # TODO",
         "RejectionSampler(lambda logits, sampling_metadata: torch.multinomial(logits.softmax(-1), 1))",
     )
+    filled = re.sub(r'\{"\w+"\}  # TODO: how does your drafter .*', '{"distinct"}', filled)
     assert "TODO" not in filled
     adapter.write_text(filled)
-    found = find_configuration(folder)
-    instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
+    found, (layout, _) = find_configuration(folder), SIGNATURES[name]
+    sizes, budget = ((2, 2), 1.0) if layout == TREE else ((3, 1), 20.0)
+    instances = {"reversed": panel(*sizes, 1, 0)["reversed"]}
     options = AuditOptions(
-        checks=(), budget=20.0, instances=instances, shrink=False, array=found.options["array"]
+        checks=(), budget=budget, instances=instances, shrink=False, array=found.options["array"]
     )
     first, *_ = audit(found.subjects[0], options=options).subjects
     assert first.verdict == verdict
-    assert first.evidence == ("replayed" if name.startswith("sglang") else "exact")
+    assert first.evidence == ("replayed" if "chain" in name else "exact")

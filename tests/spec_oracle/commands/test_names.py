@@ -46,11 +46,15 @@ MEANINGS = {
     "written: number of accepted tokens": "accept_token_num num_accepted accept_lens",
     "written: emitted tokens": "output_token_ids out_tokens",
     "places of the tree": "retrive_index retrieve_index",
-    "first child of each place, of a chain the place after it": "retrive_next_token retrieve_next_token",
-    "next sibling of each place, of a chain none": "retrive_next_sibling retrieve_next_sibling",
+    "first child of each place": "retrive_next_token retrieve_next_token",
+    "next sibling of each place": "retrive_next_sibling retrieve_next_sibling",
+    "parent of each drafted token": "parents parent_indices parent_list tree_parents",
+    "the ancestors of each place, and itself: the mask of a tree": "tree_mask tree_attn_mask ancestors",
+    "depth of each place": "tree_position_ids tree_depths",
     "acceptance threshold, 1 for none": "threshold_single threshold_acc",
     "deterministic kernels": "deterministic",
     "": "beam_width metadata sampling_metadata config self mask eos_token_id target_ids state hidden_states "
+    "attention_mask positions position_ids depth "
     "draft_model target_model logits_processors offset block_tables num_tokens logits_indices "
     "tokens_mask_len",
 }

@@ -148,8 +148,21 @@ def returning(code):
 )
 def test_returned_values_become_the_result(code, of_batches, of_one):
     returned = returning(code)
-    assert result_of(returned, {}, "torch", of_one=False) == of_batches
-    assert result_of(returned, {}, "torch", of_one=True) == of_one
+    assert result_of(returned, {}, "torch", "padded") == of_batches
+    assert result_of(returned, {}, "torch", "one request") == of_one
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ("output_ids, num_accepted", "from_lengths(output[0], output[1])"),
+        ("best_node, next_token", "from_node(tokens, parents, output[0], output[1])"),
+        ("output_ids", "from_padded(output)"),
+        ("num_accepted, next_token", ""),
+    ],
+)
+def test_returned_values_of_trees_become_the_result(code, result):
+    assert result_of(returning(code), {}, "torch", "tree") == result
 
 
 def test_what_cannot_be_read_has_nothing_in_it():

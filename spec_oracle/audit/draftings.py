@@ -1,17 +1,24 @@
 """The draft trees of an audit: every law of siblings that a rule accepts, on shapes that differ in kind."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from spec_oracle.exact.arithmetic import NUMPY
-from spec_oracle.exact.call import DraftTable
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.instances import panel
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting, LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
 from verifiers import ROOT, Drafts, Siblings
+
+FIGURES_OF_TREES: Final = "tokens per call and optimum are those of one kind of draft trees: {}"
+
+_FEW: Final = ("good-draft", "reversed", "zeros")
+"""Instances on which trees are tried where a run takes long; on the last one tokens have no probability."""
 
 DEPTH: Final = 2
 """Of the audit's own trees; users' instances have deeper ones."""
@@ -41,6 +48,11 @@ class ToyDrafts(NamedTuple):
     drafting: Drafting
     dtype: str = "float64"
 
+    @property
+    def of_trees(self) -> Drafting | None:
+        """How draft trees are drawn, None for K paths."""
+        return None if self.kind == PATHS else self.drafting
+
     def __str__(self) -> str:
         """Return what a person reads, of checks that try several sizes and types."""
         size = f"V = {self.instance.vocab_size}, L = {self.instance.draft_length}"
@@ -57,6 +69,17 @@ def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, Draftin
         for some in (*firsts, *others)
         for name, drafting in some
     }
+
+
+def drafting_called(kind: str, accepts: frozenset[Siblings], instance: Instance) -> Drafting:
+    """Return how an instance is drafted of a kind of `draftings`.
+
+    Raises `InvalidInputError` where the instance is too short for it.
+    """
+    found = draftings(accepts, instance.draft_length)
+    if kind not in found:
+        raise InvalidInputError(f"instance: draft_length {instance.draft_length} is too short for {kind}")
+    return found[kind]
 
 
 @cache
@@ -89,43 +112,29 @@ def _deepened(parents: tuple[int, ...], length: int) -> TreeShape:
     return TreeShape((*parents, *(slots + depth - 1 for depth in range(length - DEPTH))))
 
 
-def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, Drafting]]:
-    """Yield what `shapes` tries: a kind of trees, V, L, and the drafting."""
-    for law in Siblings:
-        if law not in accepts:
-            continue
-        sizes = _BEAMS if law is Siblings.BEAM else _sizes_of(law)
-        yield from (
-            (f"{label(law)}, {name}", vocab, length, drafting) for name, vocab, length, drafting in sizes
-        )
+def cases_on_trees(accepts: frozenset[Siblings], instances: Mapping[str, Instance]) -> Iterator[ToyDrafts]:
+    """Yield every instance with every kind of trees, kind after kind."""
+    of_trees = {toy: draftings(accepts, one.draft_length) for toy, one in instances.items()}
+    for kind in dict.fromkeys(kind for kinds in of_trees.values() for kind in kinds):
+        for toy, kinds in of_trees.items():
+            if kind in kinds:
+                yield ToyDrafts(f"{toy}, {kind}", toy, kind, instances[toy], kinds[kind])
 
 
-_BEAMS: Final = (
-    ("a stochastic beam of 3", 4, 2, StochasticBeam(3)),
-    ("a stochastic beam of 2", 2, 3, StochasticBeam(2)),
-)
-
-
-def _sizes_of(law: Siblings) -> Iterator[tuple[str, int, int, Drafting]]:
-    two = (2, 1) if law is Siblings.PATHS else (2, 2)
-    yield "three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
-    yield "two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
-    yield "three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
-    for early in ({"least_token": 0.3}, {"least_top": 0.6}):
-        ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
-        yield f"paths that end early ({next(iter(early))})", 3, 2, ends
-    if law is not Siblings.PATHS:
-        ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
-        yield "three children, one of which goes on", 3, 2, ragged
-    if law is Siblings.TOP:
-        yield from ((f"the {count} likeliest contexts", 3, 2, LikeliestNodes(count)) for count in (1, 6))
+def small_trees(accepts: frozenset[Siblings], context: Context) -> list[ToyDrafts]:
+    """Return every kind of trees on a few instances, or on the user's, those with the fewest trees first."""
+    inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
+    toys = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
+    chosen = toys if inputs.instances else {name: toys[name] for name in _FEW}
+    cases = cases_on_trees(accepts, chosen)
+    return sorted(cases, key=lambda case: len(draft_table(case.instance, case.drafting).law.tokens))
 
 
 class SampledDrafts:
     """Drafts of one drafting on one instance, sampled by number; numpy, float64."""
 
     def __init__(self, instance: Instance, drafting: Drafting) -> None:
-        self._table = DraftTable(instance.floats, drafting, NUMPY)
+        self._table = draft_table(instance.floats, drafting)
         self._probability = self._table.law.probability / self._table.law.probability.sum()
 
     def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
