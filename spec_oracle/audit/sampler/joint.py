@@ -102,7 +102,8 @@ class OneCall:
         except (NotTracedError, SubjectRaisedError) as error:
             instead = "the declared bound is not decided" if facts.bound else "sampled instead"
             raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
-        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+        guarded = max(one.guarded for one in self.known.values())
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())), guarded=guarded)
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from spec_oracle.exact.interception import (
     Branch,
     TooManyBranchesError,
     enumerate_calls,
+    guarded,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
@@ -130,7 +132,8 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+            law = law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+            return replace(law, guarded=guarded(branches))
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
