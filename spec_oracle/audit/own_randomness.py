@@ -46,6 +46,10 @@ _DO: Final = (
     "take every random decision from `decisions`; a function that samples by itself is audited under the "
     "sampler contract, as verify(draft_tokens, draft_probs, target_probs, generator)"
 )
+_DO_ON_TREES: Final = (
+    "take every random decision from `decisions`, or, if it samples by itself, make it a tree sampler: "
+    "verify_tree(tokens, parents, draft_probs, target_probs, generator), with the same accepts"
+)
 
 
 def own_randomness(subject: RuleSubject, context: Context) -> str:
@@ -63,13 +67,13 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
     with watched_draws(subject.array, context.seed) as watched, suppress(SpecOracleError):
         emitted += [call() for call in calls]
     if watched.lines:
-        return _said("it draws random numbers by itself", watched.lines[0])
+        return _said("it draws random numbers by itself", watched.lines[0], subject)
     if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
         return ""
     if watched.indirect:
-        return _said("it draws random numbers by itself", watched.indirect[0])
+        return _said("it draws random numbers by itself", watched.indirect[0], subject)
     why = "it draws random numbers by itself, or keeps something between calls"
-    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
+    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place, subject)
 
 
 def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False) -> Call:
@@ -115,5 +119,6 @@ def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecision
     return SamplingDecisions(lambda like: chosen.from_numpy(_random(rng, tuple(like.shape))))
 
 
-def _said(what: str, place: str) -> str:
-    return f"{what}{f' (at {place})' * bool(place)}: {_DO}"
+def _said(what: str, place: str, subject: RuleSubject) -> str:
+    do = _DO_ON_TREES if subject.on_trees else _DO
+    return f"{what}{f' (at {place})' * bool(place)}: {do}"

@@ -125,7 +125,8 @@ class OneCall:
     def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
         end = min(end, self.end) if case.of_trees and self.laws else end
         law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
-        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+        guarded = max(one.guarded for one in self.known.values())
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())), guarded=guarded)
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""

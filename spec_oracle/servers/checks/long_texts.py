@@ -73,7 +73,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest / len(lengths), context.rate)
-    started, ended = time.monotonic(), ""
+    ended = ""
     with closing(_in_advance(long, lengths, subject.distributions)) as coming:
         while not (
             is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
@@ -90,8 +90,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
                     raise
                 ended = "" if isinstance(error, OutOfTimeError) else str(error)
                 break
-            pace = read.completions / max(time.monotonic() - started, 1e-9)
-            server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
+            server.tell("long-texts", read.evidence.tokens, needed)
     coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
     coarse += subject.distributions.relative_error
     result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
