@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.draftings import ToyDrafts, label
 from spec_oracle.audit.instances import DENOMINATOR, main_instances, panel
 from spec_oracle.exact.drafting import (
@@ -25,6 +24,7 @@ from spec_oracle.exact.drafting import (
     StochasticBeam,
     TreeShape,
 )
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance, ToyModel
 from verifiers import EMPTY, ROOT, Siblings
 

@@ -197,8 +197,8 @@ def of_trees(name: str, holder: object, function: Any, *, array: str = "numpy") 
     if getattr(holder, "accepts", None) is None:
         known = ", ".join(law.value for law in Siblings)
         raise InvalidInputError(
-            f"subject: {name!r} verifies draft trees; declare by which law the drafter draws the children "
-            f'of a node, such as verify_tree.accepts = {{"independent"}} (known are {known})'
+            f"subject: {name!r} verifies draft trees; declare how its drafter chooses the children of a node"
+            f', such as verify_tree.accepts = {{"independent"}} (known are {known})'
         )
     return SamplerSubject.of_trees(name, function, accepts_of(holder), array)
 

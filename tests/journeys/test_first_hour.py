@@ -106,6 +106,15 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     status, shown, _ = typed(*audit, *short)
     assert status == 1
     assert "smallest counterexample: 2 tokens, draft length 1" in shown
+    first = "\n".join(shown.splitlines()[:24])
+    assert "my_sampler_adapter:verify: lossy (proven)\n  ✗ joint  total variation 0" in first
+    assert re.search(
+        r"\n      tokens .*: probability .* expected, .* found\n      in: my_sampler_adapter.py:\d+\n", first
+    )
+    assert (
+        "\n  do: look at the test that accepts the first draft, or what is sampled after a rejection (my_"
+        in first
+    )
     again = re.search(r"reproduce: spec-oracle (.*)", shown)[1]
     status, shown, _ = typed(*again.split(), "--check", "joint")
     assert status == 1

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from spec_oracle.exact.interception import (
     Branch,
     TooManyBranchesError,
     enumerate_calls,
+    guarded,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
@@ -132,7 +134,8 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(code, branch, drafts, request) for branch in branches])
+            outcomes = [_outcome(code, branch, drafts, request) for branch in branches]
+            return replace(law_of(drafts.vocab_size, outcomes), guarded=guarded(branches))
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:

@@ -7,7 +7,7 @@ Modules use those on their left only: run, symbols, draws, products and races, a
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, outcomes, sample_call
+from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, guarded, outcomes, sample_call
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.run import Branch
@@ -21,6 +21,7 @@ __all__ = [
     "TooManyBranchesError",
     "UnrepeatableError",
     "enumerate_calls",
+    "guarded",
     "outcomes",
     "sample_call",
 ]

@@ -175,6 +175,11 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def guarded(branches: Sequence[Branch[Any]]) -> float:
+    """Return the most that guards of noise against zeros change of a law, in total variation."""
+    return math.fsum(branch.weight * branch.guarded for branch in branches)
+
+
 def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]]]:
     """Yield what a branch returned for every value of the token that it left open, if any.
 

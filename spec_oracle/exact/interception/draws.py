@@ -135,6 +135,12 @@ class Noise(Symbol):
             cut = self._first_beyond(bound, inclusive=inclusive, increasing=increasing)
         return self.draw.is_below(cut) == increasing
 
+    def share_below(self, bound: float) -> float:
+        """Return the probability that the value is below ``bound``, given the decisions so far."""
+        cut, increasing = maps.threshold(self.chain, bound)
+        share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
+        return share if increasing else 1.0 - share
+
     def _first_beyond(self, bound: float, *, inclusive: bool, increasing: bool) -> float:
         """Return the uniform at which a comparison turns, by bisection on what the code computes.
 
