@@ -94,7 +94,7 @@ def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
 
 @pytest.mark.parametrize("engine", [engines.SameNoiseAgain, engines.OneStream])
 def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
-    found = report_on(engine, replace(QUICK, checks=("streams",)))
+    found = report_on(engine, replace(QUICK, budget=60.0, checks=("streams",)))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "uninstrumented samples contradict the traced distribution" in " ".join(found.remarks.notes)
 
