@@ -188,7 +188,8 @@ def _showing(name: str) -> property:
     return property(shown)
 
 
-_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand")
+_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand", "choice")
+"""Methods that compute from uniform numbers."""
 _STAMP: Final = 4
 """Numbers of 32 bits or more that a generator draws in each call of a method: if equal, generators are."""
 
