@@ -6,6 +6,7 @@ import pytest
 import verifiers
 from spec_oracle.audit import Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
 from verifiers import EMPTY, ROOT, Siblings, Verdict
@@ -53,6 +54,13 @@ def test_without_time_joint_is_open_and_says_what_to_do(monkeypatch):
     assert (found.status, found.detail) == (Status.INCONCLUSIVE, "on these paths it was not run in this time")
     assert found.remarks.scope[-1].startswith("not run in this time: flat; ")
     assert found.remarks.scope[-1].endswith("; raise --budget")
+
+
+def test_without_time_kinds_of_trees_are_named_that_shapes_did_not_begin(monkeypatch):
+    monkeypatch.setattr(rule_shapes, "_SECONDS_ON_TREES", 0.0)
+    _, right, too_slow = rule_shapes._after_all_drafts(of_rule("slow", DrawsForEveryPlace()), Context(), 0.0)
+    assert not right
+    assert any("5 children after 2 tokens" in kind for kind in too_slow)
 
 
 def test_without_time_calls_are_not_run(monkeypatch):
