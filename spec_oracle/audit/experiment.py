@@ -440,11 +440,12 @@ def _traced(
     if not ledger.found:
         raise NoEvidenceError("nothing could be traced")
     result = judge(ledger, None)
+    guards = _of_guards(ledger)
     if result.status is Status.FAILED:
         line = _confirmed(_worst(ledger), ledger, context, effort)
     else:
         line = _agreed(ledger, context, effort)
-    scope = (*result.remarks.scope, line, *_of_guards(ledger))
+    scope = (*result.remarks.scope, line, *guards)
     return replace(result, remarks=replace(result.remarks, scope=scope))
 
 
