@@ -88,8 +88,8 @@ def counted_too_often(counts: Mapping[tuple[int, int], int], tokens: int) -> str
     drafted, accepted = max(fewest, key=lambda pair: fewest[pair])
     return (
         f"{wrong:,} of {total:,} completions of {tokens} tokens count more accepted drafts than their calls "
-        f"can have, such as {accepted} of {drafted}, if each call drafts equally many, as completions without "
-        "an accepted draft show"
+        f"can have, such as {accepted} of {drafted}, if each call drafts equally many, as completions "
+        "without an accepted draft show"
     )
 
 
