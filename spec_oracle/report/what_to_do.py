@@ -56,6 +56,10 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     ``command`` is the line that made the report, whose options the next one keeps.
     """
     checks = open_checks(subject)
+    if (
+        subject.verdict is SubjectVerdict.INCONCLUSIVE
+    ):  # what is undecided comes first: the verdict waits for it
+        checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
         return ""
     first = checks[0]
