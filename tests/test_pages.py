@@ -103,7 +103,7 @@ def run(words, expected, *, is_run):
         return
     with ExitStack() as stack:
         if words[1] == "audit-server":
-            arguments[1] = stack.enter_context(answering(StandIn()))
+            stack.enter_context(answering(StandIn()))
         printed = stack.enter_context(redirect_stdout(StringIO()))
         code = main(arguments)
     if expected:

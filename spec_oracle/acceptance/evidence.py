@@ -27,6 +27,9 @@ LOG_FACTORS = np.concatenate([sign * 0.7 * 0.8 ** np.arange(32) for sign in (-1.
 LEAST = 1e-4
 """Chance of what the rule rules out, in distributions that are off in some calls only."""
 
+MORE = 0.9
+"""Chance of at least one token where counts are one too many, for some calls are taken for others."""
+
 LOG_TILTS = np.concatenate([sign * 0.5 ** np.arange(8) for sign in (-1.0, 1.0)])
 
 WIDEST = 4.0
@@ -138,25 +141,25 @@ class AcceptanceEvidence:
 
     def log_of_part(self, part: LogPart) -> list[float]:
         """Return log likelihoods of the counts under what is off in a part: weights, factors, one more."""
-        chances = self._lenient
-        ones = np.ones((len(chances), 1))
+        chances = self.lenient
+        first = np.full((len(chances), 1), MORE)
         others = [
             *(math.exp(size) * chances for size in LOG_FACTORS[::4]),
-            np.hstack([ones, chances[:, :-1]]),
+            np.hstack([first, chances[:, :-1]]),
         ]
         altered = [np.where(part.decisions, one.clip(LEAST, 1 - LEAST), chances) for one in others]
         weighted = [normalised(self.lenient_log_pmf + size * part.size) for size in LOG_TILTS]
-        return [self.log_of(one) for one in (*weighted, *map(_alike, altered))]
+        return [self.log_of(one) for one in (*weighted, *map(alike, altered))]
 
     @cached_property
-    def _lenient(self) -> Floats:
+    def lenient(self) -> Floats:
         """The chances of the rule, [N, L], none of them 0 or 1."""
         return self.chances.known.clip(LEAST, 1 - LEAST)
 
     @cached_property
     def lenient_log_pmf(self) -> Floats:
         """Log P(n), n = 0..L, [N, L+1], none of them minus infinity."""
-        return _alike(self._lenient)
+        return alike(self.lenient)
 
     @cached_property
     def log_e_value(self) -> float:
@@ -237,7 +240,8 @@ class AcceptanceEvidence:
         return found[-1], found[1]
 
 
-def _alike(chances: Floats) -> Floats:
+def alike(chances: Floats) -> Floats:
+    """Return log P(n), n = 0..L, [N, L+1], by chances to go on that are known exactly."""
     return log_pmf(chances, chances)
 
 

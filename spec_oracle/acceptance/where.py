@@ -1,11 +1,11 @@
 """In which calls of a log the counts are off: behind a cut, at full acceptance, at the end of a completion.
 
 A part of the calls is named where distributions of the counts that are off in this part only explain them
-better, by 1 / alpha, than any that is off in all calls alike: a factor of the acceptance probabilities,
-longer or shorter lengths, one token more in each call, another rule. What comes before a call is known before
-its count, so that under each of these distributions a part is named with probability alpha at most (Ville's
-inequality). The end of a completion is not: the call that reaches a length is longer than others. There the
-counts must explain more than lengths weighted by n + 1 do.
+better, by 1 / alpha, than any that is off in all calls alike: a factor of the acceptance probabilities or of
+one drafted token, a power of them, longer or shorter lengths, one token more in each call, another rule. What
+comes before a call is known before its count, so that under each of these distributions a part is named with
+probability alpha at most (Ville's inequality). The end of a completion is not: the call that reaches a length
+is longer than others. There the counts must explain more than lengths weighted by n + 1 do.
 """
 
 import math
@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spec_oracle.acceptance.evidence import AcceptanceEvidence, LogPart, log_mean, normalised
+from spec_oracle.acceptance.evidence import (
+    LEAST,
+    LOG_FACTORS,
+    AcceptanceEvidence,
+    LogPart,
+    alike,
+    log_mean,
+    normalised,
+)
 from spec_oracle.acceptance.log import LoggedCalls
 from spec_oracle.arrays import Booleans, Integers
 
@@ -22,6 +30,9 @@ BEHIND_A_CUT = "behind a partly accepted draft"
 BEHIND_ALL = "behind a fully accepted draft"
 FULL = "at full acceptance"
 END = "at the end of a completion"
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0)
+"""Of the acceptance probabilities: what no factor of them explains."""
+
 QUESTIONS = {
     BEHIND_A_CUT: "are tokens counted again that were accepted before the cut?",
     BEHIND_ALL: "are drafts counted that were verified before?",
@@ -58,7 +69,8 @@ def named_part(calls: LoggedCalls, evidence: AcceptanceEvidence, alpha: float) -
     if END in found:
         found[END] -= _longer_at_the_end(calls, evidence)
     everywhere = evidence.log_of_part(_calls(calls, calls.lengths >= 0))
-    bar = max(evidence.log_of_best_factor, log_mean(everywhere), *map(log_mean, evidence.log_everywhere))
+    others = map(log_mean, [everywhere, *evidence.log_everywhere, _powers(evidence), *_places(evidence)[:-1]])
+    bar = max(evidence.log_of_best_factor, *others)
     name = max(found, key=lambda one: found[one])
     return _part(name, parts[name], calls, evidence) if found[name] > bar - math.log(alpha) else None
 
@@ -82,10 +94,28 @@ def refutes_a_factor(evidence: AcceptanceEvidence, alpha: float) -> bool:
     """Whether no factor of all acceptance probabilities fits the counts, at false-alarm rate ``alpha``.
 
     The average likelihood of other distributions against that of the factor that fits best: under any factor
-    the ratio exceeds 1 / alpha with probability alpha at most.
+    the ratio exceeds 1 / alpha with probability alpha at most. The others are those of the evidence, powers
+    of the probabilities, and a factor of the drafted tokens at one place.
     """
-    average = log_mean([*map(log_mean, evidence.log_families[1:])])
-    return average - evidence.log_of_best_factor > -math.log(alpha)
+    others = [*evidence.log_families[1:], _powers(evidence), *_places(evidence)]
+    return log_mean([*map(log_mean, others)]) - evidence.log_of_best_factor > -math.log(alpha)
+
+
+def _powers(evidence: AcceptanceEvidence) -> list[float]:
+    """Return log likelihoods of the counts with powers of the acceptance probabilities, times a factor."""
+    chances = evidence.lenient
+    return [
+        evidence.log_of(alike((math.exp(size) * chances**power).clip(LEAST, 1 - LEAST)))
+        for size in LOG_FACTORS[::4]
+        for power in POWERS
+    ]
+
+
+def _places(evidence: AcceptanceEvidence) -> list[list[float]]:
+    """Return log likelihoods of the counts with a factor of the first, the second, ... drafted token only."""
+    columns = np.arange(evidence.lenient.shape[1])
+    none = np.zeros((len(evidence.lenient), len(columns) + 1), dtype=np.int64)
+    return [evidence.log_of_part(LogPart(none, columns[None, :] == column)) for column in columns]
 
 
 def known_parts(calls: LoggedCalls) -> Mapping[str, LogPart]:

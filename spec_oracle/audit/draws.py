@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
@@ -17,6 +16,7 @@ from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths, Siblings
 from verifiers.sampling import invert_cdf

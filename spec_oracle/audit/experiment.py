@@ -101,7 +101,7 @@ class TracedOutcome:
     """The exact distribution of an outcome, found in so many ``runs``; whether a random decision was seen.
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
-    traced ordinarily, where that is not the experiment as it is.
+    traced ordinarily, where that is not the experiment as it is. ``guarded``: see `_of_guards`.
     """
 
     law: Mapping[Any, float]
@@ -109,6 +109,7 @@ class TracedOutcome:
     is_decided: bool = True
     remark: str = ""
     many: Callable[[int], Sequence[Any]] | None = None
+    guarded: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -443,7 +444,15 @@ def _traced(
         line = _confirmed(_worst(ledger), ledger, context, effort)
     else:
         line = _agreed(ledger, context, effort)
-    return replace(result, remarks=replace(result.remarks, scope=(*result.remarks.scope, line)))
+    scope = (*result.remarks.scope, line, *_of_guards(ledger))
+    return replace(result, remarks=replace(result.remarks, scope=scope))
+
+
+def _of_guards(ledger: Ledger) -> list[str]:
+    """Say what guards of noise against zeros change at most, if there are any."""
+    most = max(one.traced.guarded for one in ledger.found)
+    what = "guards of the noise against zeros, as `+ 1e-10`, were left out"
+    return [f"{what}: they change a distribution by {most:.1g} at most"] if most > 0 else []
 
 
 def _worst(ledger: Ledger, *, is_reference: bool = False) -> TracedExperiment:

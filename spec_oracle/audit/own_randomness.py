@@ -14,19 +14,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, cases_on_trees
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
 from spec_oracle.exact.interception.own_draws import watched_draws
+from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, ModelBound
 from verifiers.sampling import SamplingDecisions
@@ -43,6 +45,10 @@ _REQUESTS: Final = 128
 _DO: Final = (
     "take every random decision from `decisions`; a function that samples by itself is audited under the "
     "sampler contract, as verify(draft_tokens, draft_probs, target_probs, generator)"
+)
+_DO_ON_TREES: Final = (
+    "take every random decision from `decisions`, or, if it samples by itself, make it a tree sampler: "
+    "verify_tree(tokens, parents, draft_probs, target_probs, generator), with the same accepts"
 )
 
 
@@ -61,13 +67,13 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
     with watched_draws(subject.array, context.seed) as watched, suppress(SpecOracleError):
         emitted += [call() for call in calls]
     if watched.lines:
-        return _said("it draws random numbers by itself", watched.lines[0])
+        return _said("it draws random numbers by itself", watched.lines[0], subject)
     if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
         return ""
     if watched.indirect:
-        return _said("it draws random numbers by itself", watched.indirect[0])
+        return _said("it draws random numbers by itself", watched.indirect[0], subject)
     why = "it draws random numbers by itself, or keeps something between calls"
-    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
+    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place, subject)
 
 
 def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False) -> Call:
@@ -76,7 +82,7 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
     Of one instance for a rule that knows its models. The last draft comes first if ``backwards``: a rule that
     decides by how often it was called is then at another number for each.
     """
-    rng, chosen = context.stream("own-randomness"), arithmetic(array=subject.array)
+    rng, chosen = stream(context.seed, "own-randomness"), arithmetic(array=subject.array)
     like = next(iter(instances_for(context, subject.num_paths).values()))
     paths = like.num_paths if subject.num_paths > 1 else 1
     toys = [*panel(like.vocab_size, like.draft_length, paths, context.seed).values()]
@@ -84,9 +90,9 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
         toys = toys[:1]
     drawn = [(toy, subject.paths(toy)) for toy in toys]
     if subject.on_trees:
-        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed).values()
-        kinds = draftings(subject.on_trees, min(like.draft_length, DEPTH))
-        drawn += [(toy, next(iter(kinds.values()))) for toy in small]
+        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed)
+        _, of_one_kind = next(groupby(cases_on_trees(subject.on_trees, small), key=lambda case: case.kind))
+        drawn += [(case.instance, case.drafting) for case in of_one_kind]
     several = [
         (converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
         for one in drawn
@@ -113,5 +119,6 @@ def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecision
     return SamplingDecisions(lambda like: chosen.from_numpy(_random(rng, tuple(like.shape))))
 
 
-def _said(what: str, place: str) -> str:
-    return f"{what}{f' (at {place})' * bool(place)}: {_DO}"
+def _said(what: str, place: str, subject: RuleSubject) -> str:
+    do = _DO_ON_TREES if subject.on_trees else _DO
+    return f"{what}{f' (at {place})' * bool(place)}: {do}"

@@ -159,7 +159,12 @@ AUDIT = Command(
             *arithmetic(),
             several("--dtype", "TYPE", _TYPES, dest="dtypes"),
             several("--only", "AXIS=VALUES", _ONLY, axis_values),
-            value("--budget", "SECONDS", "of a check that samples; default: 60", positive_number),
+            value(
+                "--budget",
+                "SECONDS",
+                "of each check that samples, of each subject; default: 60",
+                positive_number,
+            ),
             value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
         ],
         "the project": [

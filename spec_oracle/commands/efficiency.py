@@ -39,14 +39,8 @@ def run(options: Namespace) -> int:
     if options.prompts is not None:
         return _run_pair(options, names)
     instances = {path: Instance.load(path) for path in options.files}
-    if options.plot is not None:
-        from spec_oracle.report.plot import save_sweeps
-
-        if len(options.files) != 1:
-            raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
-        (path,) = options.files
-        title = f"Block efficiency and optimum: {path.name}"
-        save_sweeps(options.plot, title, sweeps(instances[path], names, tree))
+    if options.plot is not None and len(options.files) != 1:
+        raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
     results: list[Efficiency] = []
     write = partial(write_report, options, efficiency.FORMATS, results)
     with written_if_interrupted(write, results), showing_progress() as tell:
@@ -60,6 +54,12 @@ def run(options: Namespace) -> int:
 
             exact, array = options.exact, options.array
             efficiencies(str(path), instance, names, exact=exact, array=array, tree=tree, note=note)
+            if options.plot is not None:
+                from spec_oracle.report.plot import save_sweeps
+
+                tell(f"{path}: {options.plot}", len(results), len(results))
+                title = f"Block efficiency and optimum: {path.name}"
+                save_sweeps(options.plot, title, sweeps(instance, names, tree))
     write()
     return OK
 

@@ -9,6 +9,9 @@ accepted prefix and one more token, padded with -1; ``num_accepted`` int [B]. Ar
 tensors; the generator is of the same library, and using the global one instead is allowed. A function whose
 fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1]. An object or a
 class whose ``verify`` takes four arguments is a sampler as well.
+
+A tree sampler takes ``tokens`` and ``parents`` int [B, N] for the drafted tokens, and rows [B, N+1, V],
+as `verifiers.Drafts.of_tree` does; its attribute ``accepts`` names the laws of siblings that it is made for.
 """
 
 from spec_oracle.contracts.sampler import (

@@ -57,7 +57,7 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     """
     firsts = [*{case.name: case for case in reversed(cases)}.values()][::-1]
     seeds = [None, SEEDS[0]] if all(case.code.steps_take_seeds for case in firsts) else [None]
-    walks = [PatternWalk(requests, case, seed) for seed in seeds for case in firsts]
+    walks = [Patterns(requests, case, seed) for seed in seeds for case in firsts]
     for walk in walks:
         walk.rate = effort.CLAIM_PART * rate / len(walks)
     ends = time.process_time() + seconds
@@ -84,7 +84,7 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     return inconclusive(detail, how=how, draws=draws, scope=scope, cause=Cause.UNDECIDED)
 
 
-def _settled(walks: Sequence["PatternWalk"], seconds: float) -> CheckResult | None:
+def _settled(walks: Sequence["Patterns"], seconds: float) -> CheckResult | None:
     """Decide calls that are open, those that need the fewest completions first; return a defect."""
     ends = time.perf_counter() + seconds
     waiting = [(walk, one) for walk in walks for one in walk.open if one.needed]
@@ -95,7 +95,7 @@ def _settled(walks: Sequence["PatternWalk"], seconds: float) -> CheckResult | No
     return None
 
 
-def _scope(walks: Sequence["PatternWalk"]) -> Iterator[str]:
+def _scope(walks: Sequence["Patterns"]) -> Iterator[str]:
     """Yield a line for each engine, and one for all of which nothing is known for the same reason."""
     yield from (one.covered() for one in walks if one.seen)
     silent = [one for one in walks if not one.seen]
@@ -107,7 +107,7 @@ def _scope(walks: Sequence["PatternWalk"]) -> Iterator[str]:
 
 
 @dataclass
-class PatternWalk:
+class Patterns:
     """What is known of the call after each pattern, of requests with a ``seed`` or without.
 
     ``reached`` are histories of it, ``next_lengths`` the accepted lengths of the calls after these;

@@ -150,7 +150,7 @@ class Requests:
         many = None
         if found.asked.fresh:
             many = lambda count: [found.asked.sampled(self.rng) for _ in range(count)]  # noqa: E731
-        return TracedOutcome(found.law, found.runs, found.decided, kept, many)
+        return TracedOutcome(found.law, found.runs, found.decided, kept, many, found.guarded)
 
     def _sampled(
         self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool

@@ -20,7 +20,13 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, summed
-from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+from spec_oracle.exact.interception import (
+    NotTracedError,
+    UnrepeatableError,
+    enumerate_calls,
+    guarded,
+    outcomes,
+)
 from spec_oracle.places import raised_at
 
 SEEDS = (0, 1, 2**31 - 1, 2)
@@ -59,7 +65,8 @@ class TracedLaw:
     """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
 
     ``asked`` is what was traced: of fresh copies where generations change those that follow, as
-    ``keeps_state`` says. ``decided`` if any random decision was seen.
+    ``keeps_state`` says. ``decided`` if any random decision was seen; ``guarded`` is the most that guards of
+    noise against zeros change, in total variation.
     """
 
     law: Mapping[Any, float]
@@ -68,6 +75,7 @@ class TracedLaw:
     asked: Asked
     decided: bool
     keeps_state: bool = False
+    guarded: float = 0.0
 
     def require_decisions(self, expected: Mapping[Any, float]) -> None:
         """Raise `NoEvidenceError` where no decision was seen of what ``expected`` does not leave certain."""
@@ -125,7 +133,7 @@ def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> Traced
     found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
     seen = reduce(or_, (seen for *_, seen in found))
-    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1)
+    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1, guarded=guarded(branches))
 
 
 def seeds_from(first: int) -> Iterator[int]:

@@ -13,7 +13,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, NoEvidenceError
 from spec_oracle.audit.sampler.branch_tracing import Watched
-from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.confirm import CallsAtShape, confirm_breach, confirm_shape
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
@@ -190,7 +190,7 @@ def confirm_at_shape(
 ) -> None:
     """Raise `NoEvidenceError` unless ordinary calls bear out what was traced at a shape."""
     shape = judged.shape
-    sample = ShapeSample(
+    calls = CallsAtShape(
         _code_at(subject, context, shape),
         tree,
         partial(_batch_at, context, shape),
@@ -199,4 +199,4 @@ def confirm_at_shape(
         context.stream("sampler/shapes/claimed"),
     )
     explained = subject.facts.explained(shape.draft_length + 1)
-    confirm_shape(sample, judged, context, lambda: judge(shape, tree, laws, explained=explained))
+    confirm_shape(calls, judged, context, lambda: judge(shape, tree, laws, explained=explained))

@@ -31,6 +31,7 @@ from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
@@ -65,10 +66,10 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
             partial(by_same_uniforms, source.code, facts, context, rate / 3),
             by_samples(context).sampled,
         ]
-    elif facts.bound is not None:  # samples cannot say that a distribution is within a bound
-        ways = [partial(by_samples(context).found, FoundBy.TRACED)]
     else:
-        ways = [partial(by_samples(context).found, FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)]
+        both = FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED
+        # Samples cannot say that a distribution is within a bound.
+        return by_samples(context).found(both if facts.bound is None else FoundBy.TRACED)
     return first_that_works(ways)
 
 
@@ -93,7 +94,8 @@ class OneCall:
             ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
             for name, toy in toys.items()
         ]
-        trees = small_trees(self.subject.on_trees, self.context)
+        accepts = self.subject.on_trees
+        trees = small_trees(accepts, self.context) if accepts else []
         deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
         self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
         self.instances = {name: case.instance for name, case in self.cases.items()}
@@ -123,7 +125,8 @@ class OneCall:
     def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
         end = min(end, self.end) if case.of_trees and self.laws else end
         law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
-        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+        guarded = max(one.guarded for one in self.known.values())
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())), guarded=guarded)
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""
@@ -142,7 +145,7 @@ class OneCall:
             require_decisions([*self.known.values()], [*self.laws.values()])
         else:
             first = next(case.instance for case in self.cases.values() if not case.of_trees)
-            require_alike(code, first, self.context.stream("sampler/joint/watched"), law_after)
+            require_alike(code, first, stream(self.context.seed, "sampler/joint/watched"), law_after)
         return found
 
     def _where(self) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure, stream
+from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
@@ -39,6 +39,7 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode, new_generator
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
 from verifiers.sampling import invert_cdf

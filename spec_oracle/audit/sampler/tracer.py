@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from spec_oracle.exact.interception import (
     Branch,
     TooManyBranchesError,
     enumerate_calls,
+    guarded,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
@@ -117,7 +119,7 @@ def law_after(
         arguments = (given.fresh() for given in inputs)
         returned = code.function(*arguments, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
-        return returned
+        return _kept(returned)
 
     is_small = in_full is None and arrays[-1].size <= EVERY_ID_NUMBERS
     # Processor time is what tracing may take; a call that waits for ever uses none.
@@ -132,13 +134,24 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(code, branch, drafts, request) for branch in branches])
+            outcomes = [_outcome(code, branch, drafts, request) for branch in branches]
+            return replace(law_of(drafts.vocab_size, outcomes), guarded=guarded(branches))
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
+
+
+def _kept(returned: object) -> object:
+    """Return a result that later calls do not overwrite: code may return the same buffers every time."""
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        return returned
+    return tuple(
+        part.copy() if type(part) is np.ndarray else part.clone() if hasattr(part, "detach") else part
+        for part in returned
+    )
 
 
 def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:

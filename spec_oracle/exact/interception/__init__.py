@@ -1,13 +1,14 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
-`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
-in `races`, what each library does in `libraries`.
+`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, which
+of them are the same in `sources`, races in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
+Modules use those on their left only: run, symbols, draws, sources, products and races, algebra, libraries,
+calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, outcomes, sample_call
+from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, guarded, outcomes, sample_call
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.run import Branch
@@ -21,6 +22,7 @@ __all__ = [
     "TooManyBranchesError",
     "UnrepeatableError",
     "enumerate_calls",
+    "guarded",
     "outcomes",
     "sample_call",
 ]

@@ -111,12 +111,14 @@ def parts(seconds: Mapping[str, float], left: float) -> dict[str, float]:
 
 def planned(subject: ServerSubject, budget: float) -> str:
     """Return the plan in words: what the large checks need, and what would need less."""
-    wanted = subject.needs
+    if not (wanted := subject.needs):
+        return "plan: no check is asked for"
     total = sum(need.seconds for need in wanted.values())
-    large = [name for name in wanted if name in LARGE or wanted[name].seconds > budget / 10]
+    largest = max(wanted, key=lambda name: wanted[name].seconds)
+    large = [name for name in wanted if name in (*LARGE, largest)]
     said = [
         f"{name} needs {wanted[name].count:,} {wanted[name].what}: {in_words(wanted[name].seconds)} at "
-        f"{wanted[name].each:.2g} a second"
+        f"{wanted[name].each:{',.0f' if wanted[name].each >= 10 else '.2g'}} a second"
         for name in large
     ]
     rest = sum(need.seconds for name, need in wanted.items() if name not in large)

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 import numpy as np
 
 from spec_oracle.audit import effort as common
-from spec_oracle.audit.context import Context, stream
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
@@ -23,6 +23,7 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.statistics.streams import stream
 
 Outcome = TypeVar("Outcome")
 

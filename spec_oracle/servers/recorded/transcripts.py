@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs, difference
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
@@ -44,6 +43,7 @@ from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.recorded.copies import Copies
 from spec_oracle.servers.recorded.temperatures import Temperatures
 from spec_oracle.statistics import long_completions
+from spec_oracle.statistics.streams import stream
 
 ADVICE: Final = "record more completions, or raise --detect"
 ONCE: Final = (

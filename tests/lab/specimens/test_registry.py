@@ -87,11 +87,11 @@ def test_the_first_token_shows_what_the_catalogue_says(found, said):
     [
         (
             {"function": None},
-            r"rule, function, engine: \[\] of specimen 'always-accept'; expected exactly",
+            r"rule, function, engine, tree_sampler: \[\] of specimen 'always-accept'; expected exactly",
         ),
         (
             {"engine": ALWAYS_ACCEPT.function},
-            r"rule, function, engine: \['function', 'engine'\]",
+            r"rule, function, engine, tree_sampler: \['function', 'engine'\]",
         ),
         ({"catalogue_id": "A99"}, "catalogue_id: 'A99' of specimen 'always-accept'; not in the catalogue"),
         (

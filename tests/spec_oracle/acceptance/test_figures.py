@@ -17,6 +17,7 @@ from spec_oracle.acceptance.evidence import AcceptanceEvidence, Chances, share_b
 from spec_oracle.acceptance.figures import mean_interval
 from spec_oracle.acceptance.log import LoggedCalls, block_weights, digest, read_calls
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
+from spec_oracle.acceptance.where import known_parts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
@@ -145,8 +146,12 @@ def test_evidence_has_mean_one_at_most_where_contexts_depend_on_counts():
         )
         noisy = Chances(chances, chances * np.exp(-1e-6), np.minimum(1, chances * np.exp(1e-6)))
         others = [np.full((2, 2), 0.5), np.ones((2, 2))]
+        lengths = np.array([2, 2])
+        parts = known_parts(
+            LoggedCalls(lengths, np.array(counts), chances, np.ones((2, 2)), prompts=("a", "a"))
+        )
         if mass > 0:
-            mean += mass * np.exp(AcceptanceEvidence(np.array(counts), noisy, others).log_e_value)
+            mean += mass * np.exp(AcceptanceEvidence(np.array(counts), noisy, others, parts).log_e_value)
     assert 0.5 < mean <= 1
 
 

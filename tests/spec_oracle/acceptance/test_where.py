@@ -131,6 +131,17 @@ def test_another_rule_is_no_factor(right):
     assert (found.disagrees, found.fitting) == (True, ("token",))
 
 
+@pytest.mark.parametrize("chance", [lambda p: 0 * p + 0.5, lambda p: p**2, lambda p: p * [1, 1, 0.6, 1]])
+def test_what_no_factor_explains_has_none(chance):
+    """An acceptance probability that ignores p, another temperature, and one place that is too strict."""
+    rng, log = np.random.default_rng(6), engine(count=3000)
+    for one in log:
+        one["accepted"] = int((rng.random(4) < chance(np.array(one["p"]))).cumprod().sum())
+    found = judged(log)
+    assert (found.disagrees, found.factor) == (True, None)
+    assert f"no single factor of {MATCH}'s acceptance probabilities" in FORMATS["text"](found)
+
+
 def test_a_contradiction_that_is_not_a_smaller_factor_fails_every_gate(right):
     """Too many whole drafts and too few single tokens: the share of all tokens is right."""
     log = [one | {"accepted": one["accepted"] * (one["accepted"] != 1)} for one in last_is_free(right)]

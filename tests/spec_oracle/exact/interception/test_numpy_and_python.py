@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from spec_oracle.exact.interception import UnrepeatableError, enumerate_calls, sample_call
 from tests.spec_oracle.exact.interception.support import call_law
 
 WEIGHTS = np.array([0.2, 0.5, 0.3, 0.0])
@@ -120,3 +121,15 @@ def test_methods_that_were_kept_draw_as_always():
         return sum(float(array.sum()) for array in noise) * 0 + RNG.choice(4, p=WEIGHTS)
 
     assert law(call) == pytest.approx(LAW, abs=1e-14)
+
+
+def test_sampled_calls_follow_a_script_of_earlier_decisions():
+    def three(chance=0.25):
+        return tuple(random.random() < chance for _ in range(3))
+
+    branches = enumerate_calls(three)
+    for branch in branches:
+        leaf = sample_call(three, np.random.default_rng(0), 60.0, branch.script[:2])
+        assert leaf.result[:2] == branch.result[:2]
+    with pytest.raises(UnrepeatableError, match="other random decisions"):
+        sample_call(lambda: three(0.5), np.random.default_rng(0), 60.0, branches[0].script[:2])

@@ -177,3 +177,4 @@ def test_the_longest_completions_that_a_server_allows_are_found_by_bisection():
     lengths = [longest.of(long, 80, 1) and long.length for _ in range(8)]
     assert lengths[0] == 40
     assert lengths[-1] == 48 == max(lengths)
+    assert longest.window(server.prompts) == 50
