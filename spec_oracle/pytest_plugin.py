@@ -101,15 +101,22 @@ class SubjectCheck:
             pytest.skip(result.detail)
 
     def _shown(self, result: "CheckResult") -> str:
-        """Return what went wrong and how to see it again."""
-        from spec_oracle.report.audit_text import again_lines, clause, counterexample_text
+        """Return what went wrong, which is the line of pytest's summary, and how to see it again."""
+        from spec_oracle.report.audit_text import again_lines, clause, counterexample_lines
 
         status = result.status.value.replace("-", " ")
         found = self.shared.counterexample() if self.name == "joint" else None
-        lines = again_lines(result) or [f"reproduce: {self.shared.reproduce(self.name)}"]
-        again = "\n".join(f"  {line}" for line in lines)
-        shown = again if found is None else counterexample_text(found)
-        return f"{self.shared.subject.name}: {result.name}: {status}: {clause(result)}\n{shown}"
+        shown, again = counterexample_lines(found) if found else ([], again_lines(result))
+        place = self.shared.subject.place
+        lines = [
+            *shown[:1],
+            *([f"in: {place}"] if place else []),
+            *(again or [f"reproduce: {self.shared.reproduce(self.name)}"]),
+            *shown[1:],
+            *([f"do: {result.remarks.do}"] if result.remarks.do else []),
+        ]
+        first = f"{self.shared.subject.name}: {result.name}: {status}: {clause(result)}"
+        return "\n  ".join([first, *lines])
 
     def as_json(self) -> str | None:
         """Return the result as JSON text, for the summary; None where there is none."""
@@ -160,6 +167,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     results = [json.loads(text) for report in listed if (text := getattr(report, "spec_oracle", None))]
     if not results:
         return
+    from spec_oracle.report.reading import EVIDENCE_WORDS
     from spec_oracle.report.table import short, text_table
 
     rows: dict[str, tuple[str, ...]] = {}
@@ -167,7 +175,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for one in results:
         name = one["subject"]
         numbers = (short(one.get(key), digits) for key, digits in _FIGURES.items())
-        rows[name] = (name, one.get("evidence", "-"), *numbers)
+        rows[name] = (name, EVIDENCE_WORDS.get(one.get("evidence"), "-"), *numbers)
         counts.setdefault(name, Counter())[one["column"]] += 1
     table = [(*row, *(str(counts[name][column]) for column in _COLUMNS)) for name, row in rows.items()]
     head = ("subject", "evidence", "TV", "detects TV", "tokens/call", *_COLUMNS)
@@ -203,6 +211,7 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
         from spec_oracle.audit import AuditOptions, audit
         from spec_oracle.errors import InvalidInputError
         from spec_oracle.report import AUDIT_FORMATS
+        from spec_oracle.report.reading import finding, first_what_is_open
         from spec_oracle.statistics import split
 
         nonlocal calls
@@ -214,6 +223,7 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
         chosen = AuditOptions(**{"counterexamples": folder, **options, "alpha": alpha})
         report = audit(*subjects, options=chosen)
         if report.exit_code != 0:
-            pytest.fail(AUDIT_FORMATS["text"](report), pytrace=False)
+            first = finding(next(iter(first_what_is_open(report))))  # the line of pytest's summary
+            pytest.fail("\n\n".join(filter(None, [first, AUDIT_FORMATS["text"](report)])), pytrace=False)
 
     return check

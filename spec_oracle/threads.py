@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from spec_oracle.errors import SpecOracleError, SubjectRaisedError
+from spec_oracle.errors import SpecOracleError, SubjectRaisedError, not_installed
 from spec_oracle.places import raised_at, running_at
 
 WAITING_SECONDS: Final = 60.0
@@ -162,7 +162,21 @@ def _as_errors() -> Iterator[None]:
 
 def _told(error: BaseException) -> str:
     place = raised_at(error)
-    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}"
+    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}{_hint(error)}"
+
+
+EXTRAS: Final = {"torch": "torch", "transformers": "hf", "matplotlib": "plot", "httpx": "server"}
+"""What spec-oracle installs with an extra, by the name of the package."""
+
+
+def _hint(error: BaseException) -> str:
+    """Return how to install a package that an import lacks, "" for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    if package in EXTRAS:
+        return f"; {not_installed(package, EXTRAS[package])}"
+    return f"; is {package} installed where spec-oracle is, in {sys.prefix}?"
 
 
 @contextmanager

@@ -23,6 +23,7 @@ LAYERS = (
     {
         "spec_oracle.arrays",
         "spec_oracle.json_data",
+        "spec_oracle.notebook",
         "spec_oracle.own_verifiers",
         "spec_oracle.places",
         "spec_oracle.version",

@@ -1,6 +1,7 @@
 """What is installed: our own `verifiers`, nothing heavy on import, and no `lab` in the wheel."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -109,3 +110,23 @@ def test_the_wheel_holds_two_packages_and_asks_for_what_they_import():
         "rich",
         "scipy",
     }
+
+
+def test_what_audits_need_has_nothing_that_only_developers_need():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    needed = {name for extra in ("torch", "hf", "fast") for name in extras[extra]}
+    assert extras["audit"] == ["spec-oracle[torch,hf,fast]"]
+    assert not needed & {*extras["test"], *extras["lint"], *extras["docs"]}
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "\naudit: install " in makefile
+    assert "\ntest: develop " in makefile
+    assert all(
+        "constraint" in line or "vllm" in line.lower() or "--no-deps" in line for line in installs(makefile)
+    )
+
+
+def installs(makefile):
+    """Return the lines of a Makefile that install packages, with its variable written out."""
+    pip = re.search(r"^PIP := (.*)", makefile, re.MULTILINE)[1]
+    found = [line.replace("$(PIP)", pip) for line in makefile.splitlines()]
+    return [line for line in found if "pip install" in line]

@@ -103,7 +103,7 @@ def run(words, expected, *, is_run):
         return
     with ExitStack() as stack:
         if words[1] == "audit-server":
-            arguments[1] = stack.enter_context(answering(StandIn()))
+            stack.enter_context(answering(StandIn()))
         printed = stack.enter_context(redirect_stdout(StringIO()))
         code = main(arguments)
     if expected:
@@ -246,7 +246,7 @@ def test_no_block_is_left_out():
 
 
 def test_adapters_to_copy_are_the_files_of_the_examples_and_short():
-    text = (ROOT / "docs/from-your-signature.md").read_text("utf-8")
+    text = (ROOT / "docs/guide/from-your-signature.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     files = dict(block.removeprefix("# ").split("\n", 1) for block in blocks if block.startswith("# "))
     assert files == {name: code for name, code in GIVEN.items() if name.endswith("_adapter.py")}

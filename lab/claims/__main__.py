@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spec_oracle.cli import run_command
-from spec_oracle.commands.options import OK, Parser, add, emit, progress, report_options
+from spec_oracle.commands.options import OK, Parser, add, progress, report_options, write_report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def _claims(options: Any) -> int:
     for heading, decided in decided_claims():
         progress(heading)
         groups[heading] = decided
-    emit(options, FORMATS[options.format](groups))
+    write_report(options, FORMATS, groups)
     return OK
 
 

@@ -14,7 +14,7 @@ HEAD = ("claim", "source", "verdict", "exact figures", "instance")
 
 PREAMBLE = """# Claims, decided exactly
 
-Made by `python -m lab.claims --output docs/claims.md`; edit the claims, not this page.
+Made by `python -m lab.claims --output docs/evidence/claims.md`; edit the claims, not this page.
 
 Each claim is put to small instances in a fixed order, from small to large. Every figure is a fraction,
 computed by enumerating drafts and decisions of the verifier itself in rationals, for coupled drafts by

@@ -13,7 +13,6 @@ from spec_oracle.commands.options import (
     OK,
     Parser,
     add,
-    emit,
     file_to_write,
     jobs,
     positive,
@@ -21,6 +20,7 @@ from spec_oracle.commands.options import (
     report_options,
     several,
     value,
+    write_report,
 )
 from spec_oracle.language_models.command import pair_of, pair_options, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
@@ -75,11 +75,11 @@ def _report(options: Any, title: str, cells: list[dict[str, Any]], depth: int) -
     result = design(title, cells, depth, costs)
     if options.prompts is not None and options.shortlist == "target":
         result = replace(result, notes=(_SHARED.format(options.top_k),))
+    formats = FORMATS
     if options.format == "markdown" and options.output is not None:
         plot = None if options.plot is None else os.path.relpath(options.plot, options.output.parent)
-        emit(options, page(result, options.command_line, plot))
-    else:
-        emit(options, FORMATS[options.format](result))
+        formats = {**FORMATS, "markdown": lambda found: page(found, options.command_line, plot)}
+    write_report(options, formats, result)
     if options.plot is not None:
         save_design_plot(result, options.plot)
 
@@ -127,7 +127,11 @@ _OPTIONS = {
     "what is measured": [
         value("files", "FILE", "instance files", Path, nargs="*"),
         value("--budget", "N", "drafted tokens of a tree", positive, nargs="+", required=True),
-        several("--verifier", "NAME", "a built-in rule; default: all that can be compared"),
+        several(
+            "--verifier",
+            "NAME",
+            "a built-in rule, or package.module:object of yours; default: all comparable built-in ones",
+        ),
     ],
     "two language models, in place of instance files": [
         value("--prompts", "FILE", "measure after these prompts, one a line", Path),

@@ -12,7 +12,7 @@ from spec_oracle.toy import Instance
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """``target[d]`` and ``draft[d]`` [V^d, V]: the rows after d tokens, d = 0..L - 1.
+    """``target[d]`` and ``draft[d]`` [V^d, V]: the rows after d tokens of ``instance``, d = 0..L - 1.
 
     Floats, or the fast rationals of ``chosen``.
     """
@@ -20,6 +20,7 @@ class Models:
     target: tuple[Numbers, ...]
     draft: tuple[Numbers, ...]
     chosen: Arithmetic
+    instance: Instance
 
     @classmethod
     def of(cls, instance: Instance, *, exact: bool = False) -> "Models":
@@ -28,7 +29,7 @@ class Models:
         levels = range(instance.draft_length)
         target = (chosen.prepare(numbers.target.rows(depth)) for depth in levels)
         draft = (chosen.prepare(numbers.draft.rows(depth)) for depth in levels)
-        return cls(tuple(target), tuple(draft), chosen)
+        return cls(tuple(target), tuple(draft), chosen, instance)
 
     @property
     def vocab_size(self) -> int:

@@ -6,6 +6,7 @@ draws, whose number does not depend on the pace of the machine. Rules are enumer
 the naive test.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -23,16 +24,15 @@ from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Sample
+from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
-from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.rule.joint import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.confirm import require_decisions
+from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
-from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_engines, of_object
 from spec_oracle.audit.suite import SUITES, result_of
@@ -228,10 +228,9 @@ def _screening(code: SamplerCode, bench: Context, trees: Drafting | None = None)
 
     def screening() -> CheckResult:
         toys, calls = instances_for(bench, 1), Calls(code, bench.seed, "kill-matrix/joint")
-        sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
         each = [calls.on(name, _as_deep_as(trees, toy), trees) for name, toy in toys.items()]
-        process = screen([Sample(one, one.cells) for one in each], alpha, sizes)
-        return judge_process("completions of one call", process, alpha)
+        looks = Effort(math.inf, SAMPLER_BATCH, turns=effort.SAMPLER_FOLLOW_UPS)
+        return sampled(each, replace(bench, rate=alpha), looks, what="completions of one call")
 
     return run_guarded(screening)
 

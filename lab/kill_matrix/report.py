@@ -20,7 +20,7 @@ _HEAD = ("specimen", "id", *COLUMNS, "TV", "samples", "detected by")
 MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 
 _LEGEND = (
-    "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not a check of its kind. TV: total "
+    "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not run. TV: total "
     "variation of one call of one request, exact where the exact tier could trace it, else the largest lower "
     "bound that was found. Samples: requests sampled by all checks together. Ids are those of the catalogue "
     "of defects and lead to the public thread."
@@ -28,7 +28,8 @@ _LEGEND = (
 
 _SURVIVORS = (
     "Defects that an audit at its defaults does not find: each stands for a limit, see [what an audit does "
-    "not see](how-it-works/what-it-does-not-see.md). The checks here have larger budgets, and may find one."
+    "not see](../how-it-works/what-it-does-not-see.md). The checks here have larger budgets, and may find "
+    "one."
 )
 
 
@@ -57,7 +58,7 @@ def _names(rows: tuple[MatrixRow, ...]) -> str:
 
 
 def to_text(matrix: KillMatrix) -> str:
-    """Return one line a specimen: X detected, . passes, ? inconclusive, blank not a check of its kind."""
+    """Return one line a specimen: X detected, . passes, ? inconclusive, blank not run."""
     table = text_table(_HEAD, [_cells(row) for row in matrix.rows], right=(len(_HEAD) - 3, len(_HEAD) - 2))
     return f"{table}\n\n{summary(matrix)}\n"
 

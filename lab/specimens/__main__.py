@@ -11,7 +11,7 @@ from lab.kill_matrix.report import FORMATS
 from lab.specimens import catalogue_page, survivors_page
 from lab.specimens.registry import specimens, survivors
 from spec_oracle.cli import run_command
-from spec_oracle.commands.options import OK, Parser, add, emit, jobs, rate, report_options
+from spec_oracle.commands.options import OK, Parser, add, emit, jobs, rate, report_options, write_report
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.progress import showing_progress
 
@@ -60,7 +60,7 @@ def _specimens(options: Any) -> int:
     chosen = [known[name] for name in options.names or known]
     with showing_progress() as tell:
         matrix = kill_matrix(chosen, tell, alpha=options.alpha, seed=options.seed, jobs=options.jobs)
-    emit(options, FORMATS[options.format](replace(matrix, command=options.command_line)))
+    write_report(options, FORMATS, replace(matrix, command=options.command_line))
     return matrix.exit_code
 
 

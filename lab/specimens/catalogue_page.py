@@ -34,8 +34,9 @@ Made by `{command}` from `lab/specimens/catalogue.tsv`; not edited by hand.
   tokens, or on many draws.
 * **planted as**: the faulty verifiers, functions and systems of `lab.specimens` that have the
   defect, each isolated. Those that survive are not found by an audit at its defaults:
-  [why](how-it-works/what-it-does-not-see.md). No name: not planted yet, as a rule because toys have no such
-  part (grammars, ranks, compilers). What servers report (R) is planted in the stand-in server of the tests.
+  [why](../how-it-works/what-it-does-not-see.md). No name: not planted yet, as a rule because toys have no
+  such part (grammars, ranks, compilers). What servers report (R) is planted in the stand-in server of the
+  tests.
 * **threads**: the public report, and the repair beside it. *review*: found before a release. *near*: the
   entry is our own neighbour of real defects, which completes its family, and the thread the nearest report.
   Without a thread it is ours.
@@ -45,8 +46,8 @@ _LIMITS = """\
 ## Limits
 
 * Mechanisms are as the threads tell them; no engine was run for this page. What was run is in
-  [engines](engines.md) and the findings in `docs/findings`. Threads were read in November 2026, and some
-  will have moved on.
+  [engines](../guide/engines.md) and the findings in `docs/findings`. Threads were read in November 2026, and
+  some will have moved on.
 * Not exhaustive: that a project is not here says nothing about it.
 * D20 and L8 are reports of users; nobody has shown the cause.
 * Greedy text that differs between batch sizes is no defect of a verifier: near ties flip with the shape of

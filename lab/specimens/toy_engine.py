@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,7 @@ class ToyEngine:
     """An engine on the models of an instance; see `spec_oracle.contracts.engine` for its methods."""
 
     instance: Instance
+    batch_invariant: ClassVar[bool] = True
     rule: str | None = "token"
     stop_token: int | None = None
     seeding: Seeding = own_seeds

@@ -1,6 +1,6 @@
 """Five rules run on SmolLM2, each beside the figure that the log of the token rule gives for it.
 
-    python -m lab.studies.acceptance --output docs/acceptance-runs.md        # needs `make lm`
+    python -m lab.studies.acceptance --output docs/evidence/acceptance-runs.md        # needs `make lm`
 
 One core, some minutes; the same figures every time. Every context gets a draft path of its own for each rule,
 and the next token of the completion is sampled from the target whatever the rules accept. So all rules are
@@ -51,10 +51,10 @@ LOGGED = "token"
 
 TEXT = """# Acceptance: five rules, run and predicted
 
-Made by `python -m lab.studies.acceptance --output docs/acceptance-runs.md`; do not edit.
+Made by `python -m lab.studies.acceptance --output docs/evidence/acceptance-runs.md`; do not edit.
 
-The log of one run gives a figure for every rule ([Acceptance](acceptance.md#what-the-figures-mean)). Here
-these figures are compared with runs of the rules: {target}, drafted by {draft}, {length} tokens a
+The log of one run gives a figure for every rule ([Acceptance](../guide/acceptance.md#what-the-figures-mean)).
+Here these figures are compared with runs of the rules: {target}, drafted by {draft}, {length} tokens a
 call, temperature 1, whole vocabulary; {prompts} prompts (`docs/prompts.txt`), {copies} completions of
 {tokens} tokens for each.
 

@@ -54,7 +54,8 @@ def _introduction(grid: Grid, records: Sequence[Record], larger: Sequence[Record
     largest = max(max(record.total_variation.values()) for record in (*records, *larger))
     return f"""# Multi-path rules against the K-path optimum
 
-Made by `python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/`; do not edit.
+Made by `python -m lab.studies.multipath --output docs/evidence/study-multipath.md --plots docs/evidence/`;
+do not edit.
 
 {len(records)} toys: V in {grid.vocab_sizes}, L in {grid.draft_lengths}, K in {grid.num_paths} as far as
 V^(L K) <= {grid.max_tuples}; draft quality {", ".join(grid.qualities)}; rows {" and ".join(CONCENTRATIONS)};
@@ -93,7 +94,7 @@ def summary_section(records: Sequence[Record]) -> str:
         + f"\n\n`block` looks at one path only. `canonical` was tried up to {MAX_TUPLES['canonical']} draft "
         "tuples. The last column compares means over the same toys. The average of toys is one of this grid: "
         "it says which rule is better where, not by how much on a real model; "
-        "[language-models.md](language-models.md) has the same rules on cuts of a real pair."
+        "[language-models.md](../guide/language-models.md) has the same rules on cuts of a real pair."
     )
 
 

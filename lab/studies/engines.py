@@ -1,6 +1,6 @@
 """Every engine that is available here, audited as by ``spec-oracle audit``: the page of engines.
 
-python -m lab.studies.engines --output docs/engines-results.md        # needs `make engines`
+python -m lab.studies.engines --output docs/evidence/engines-results.md        # needs `make engines`
 """
 
 import argparse
@@ -16,7 +16,7 @@ from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.listing import engine_availability
 from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
-from spec_oracle.report.audit_text import PageRow, markdown_page, page_rows
+from spec_oracle.report.audit_markdown import PageRow, markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
@@ -60,7 +60,7 @@ def page(names: Sequence[str], rows: Sequence[dict[str, Any]], command: str) -> 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Audit, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("docs/engines-results.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/engines-results.md"))
     parser.add_argument("--budget", type=positive_number, default=BUDGET, metavar="SECONDS")
     add(parser, jobs("engines to audit"))
     options = parser.parse_args(arguments)

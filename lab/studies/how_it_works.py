@@ -18,7 +18,7 @@ import numpy as np
 
 import verifiers
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.interception import Branch, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception import Branch, enumerate_calls
 from spec_oracle.statistics import EProcess
 from spec_oracle.toy import Instance
 
@@ -78,7 +78,7 @@ def traced(verify: Callable[..., Any]) -> list[Branch[tuple[int, ...]]]:
     """Return all runs of a sampler on this draft."""
 
     def call() -> tuple[int, ...]:
-        tokens, _ = verify(DRAFT, DRAFT_ROWS, TARGET_ROWS, EnumeratedGenerator())
+        tokens, _ = verify(DRAFT, DRAFT_ROWS, TARGET_ROWS, np.random.default_rng())
         return tuple(int(token) for token in tokens[0] if token >= 0)
 
     return enumerate_calls(call)

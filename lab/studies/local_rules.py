@@ -1,6 +1,6 @@
 """What it costs a rule to see only the rows along its drafts: families of toys with fixed seeds.
 
-    python -m lab.studies.local_rules --output docs/local-rules.md
+    python -m lab.studies.local_rules --output docs/evidence/local-rules.md
 
 One core, a few minutes; the same figures every time.
 """

@@ -1,6 +1,6 @@
 """All multi-path rules against the K-path optimum, on toys with fixed seeds.
 
-    python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
+    python -m lab.studies.multipath --output docs/evidence/study-multipath.md --plots docs/evidence/
 
 Some minutes on a core; the same figures every time.
 """

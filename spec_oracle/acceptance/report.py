@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE
+from spec_oracle.acceptance.reported import NAMES, TOKENS, Aggregate
+from spec_oracle.acceptance.where import FULL, Part
 from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
@@ -58,31 +60,66 @@ def _verdict(found: Acceptance) -> Iterator[str]:
         f"expected of {found.rule}, given these drafts: {short(own.expected)} a call; reported is "
         f"{percent(found.share_of_expected)} of it ({percent(CONFIDENCE, 0)} interval {low} to {high})"
     )
-    factor, least, most = found.factor
     if found.disagrees:
-        less = "less" if factor < 1 else "more"
-        yield (
-            f"the counts contradict {found.rule} (false-alarm rate {found.alpha:g}): each drafted token is "
-            f"accepted {factor:.3f} times as often as by {found.rule}, {less} than it should be "
-            f"({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
-        )
+        yield f"the counts contradict {found.rule} (false-alarm rate {found.alpha:g}): {_difference(found)}"
         if found.impossible:
             yield f"in {plural(found.impossible, 'call')} {found.rule} accepts this many with probability 0"
         names = " and ".join(found.fitting)
         yield f"they fit: {names}" if names else "they fit none of the rules below"
     else:
         yield f"the counts agree with {found.rule}; {_sensitivity(found)}"
-    if found.passes is False and found.accepts_more:
-        yield f"fails: more is accepted than {found.rule} accepts; is --rule the rule of this engine?"
+    yield from map(_aggregate, found.aggregates)
+    yield from _conclusion(found)
+    if not all(one.agrees for one in found.aggregates):
+        yield "fails: the engine reports other figures than its log has"
+
+
+def _conclusion(found: Acceptance) -> Iterator[str]:
+    """Yield why the counts pass or fail, where that is not said yet, and what to ask next."""
+    asks = f"{found.where.question} if not, " if found.where and found.accepts_more else ""
+    rule = f"is {found.rule} the rule of this engine? (--rule)"
+    if found.counts_pass is False and found.accepts_more:
+        yield f"fails: more is accepted than {found.rule} accepts; {asks}{rule}"
+    elif found.disagrees and not found.is_fewer_alike:
+        yield f"fails: {found.where.question if found.where else rule}"
     elif found.at_least is not None:
         wanted = f"at least {percent(found.at_least)} of the expected tokens"
         too_few = f"inconclusive: too few calls to know whether {wanted} are accepted; log more calls"
         yield {True: f"passes: {wanted}", False: f"fails: {wanted} were required", None: too_few}[
-            found.passes
+            found.counts_pass
         ]
-    elif found.passes is None:
+    elif found.counts_pass is None:
         unnoticed = f"acceptance probabilities {percent(found.detect)} lower might go unnoticed"
         yield f"inconclusive: {unnoticed}; log more calls, or raise --detect"
+
+
+def _difference(found: Acceptance) -> str:
+    """Say how the counts differ from those of the rule."""
+    if (part := found.where) is not None:
+        what = "whole drafts accepted" if part.name == FULL else "accepted tokens"
+        others = f"; {part.others[0]:,} and {part.others[1]:,.0f} in all others" if part.name != FULL else ""
+        return (
+            f"most of the difference is {part.name}, in {plural(part.calls, 'call')}: "
+            f"{part.reported:,} {what} reported, {part.expected:,.0f} expected{others}"
+        )
+    if found.factor is None:
+        return f"no single factor of {found.rule}'s acceptance probabilities explains them"
+    factor, least, most = found.factor
+    less = "less" if factor < 1 else "more"
+    return (
+        f"each drafted token is accepted {factor:.3f} times as often as by {found.rule}, {less} than it "
+        f"should be ({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
+    )
+
+
+def _aggregate(one: Aggregate) -> str:
+    """Return one reported aggregate beside the log."""
+    said = f"--reported {one.name}={','.join(one.given)}"
+    if one.agrees:
+        return f"{said} agrees with the log ({NAMES[one.name]})"
+    logged = ",".join(short(value) for value in one.logged)
+    instead = f": {one.instead}" if one.name == TOKENS else f"; {one.instead}" * bool(one.instead)
+    return f"{said} contradicts the log, which has {logged}{instead}"
 
 
 def _sensitivity(found: Acceptance) -> str:
@@ -92,6 +129,19 @@ def _sensitivity(found: Acceptance) -> str:
     if not parts:
         return "too few calls to detect any other factor of the acceptance probabilities"
     return f"acceptance probabilities {' or '.join(parts)} would be detected (power 0.999)"
+
+
+def _part(part: Part) -> dict[str, Json]:
+    others = part.others
+    return {
+        "calls_with": part.name,
+        "calls": part.calls,
+        "reported": part.reported,
+        "expected": part.expected,
+        "reported_elsewhere": others[0],
+        "expected_elsewhere": others[1],
+        "question": part.question,
+    }
 
 
 def _data(found: Acceptance) -> dict[str, Json]:
@@ -114,8 +164,19 @@ def _data(found: Acceptance) -> dict[str, Json]:
         "p_value": found.p_value,
         "impossible_calls": found.impossible,
         "agrees": not found.disagrees,
-        "factor": found.factor[0],
-        "factor_interval": pair(found.factor[1:]),
+        "factor": None if found.factor is None else found.factor[0],
+        "factor_interval": None if found.factor is None else pair(found.factor[1:]),
+        "where": None if found.where is None else _part(found.where),
+        "aggregates": [
+            {
+                "name": one.name,
+                "given": list(one.given),
+                "logged": [plain(value) for value in one.logged],
+                "agrees": one.agrees,
+                "instead": one.instead,
+            }
+            for one in found.aggregates
+        ],
         "detects_factors": pair(found.detects),
         "detects_share": found.detects_share,
         "share_of_expected": plain(found.share_of_expected),

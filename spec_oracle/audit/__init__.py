@@ -1,4 +1,11 @@
-"""Audits: each check of a suite gives a result, the results give a verdict."""
+"""Audits: each check of a suite gives a result, the results give a verdict.
+
+The package can be called: `spec_oracle.audit(subject)` is `spec_oracle.audit.audit(subject)`.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, Counterexample, Evidence, SubjectReport, SubjectVerdict
@@ -22,3 +29,11 @@ __all__ = [
     "audit_subject",
     "resolve_subject",
 ]
+
+
+class _CallablePackage(ModuleType):
+    def __call__(self, *subjects: object, **how: Any) -> AuditReport:
+        return audit(*subjects, **how)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -17,7 +17,15 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import asked_again, breached
-from spec_oracle.audit.results import DECLARED, Cause, CheckResult, Status, TooSlowError, inconclusive
+from spec_oracle.audit.results import (
+    DECLARED,
+    Cause,
+    CheckResult,
+    Remarks,
+    Status,
+    TooSlowError,
+    inconclusive,
+)
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
@@ -134,7 +142,7 @@ def run_check(
         is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
         result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
     except TooSlowError as error:
-        result = CheckResult("", Status.NOT_RUN, str(error))
+        result = CheckResult("", Status.NOT_RUN, str(error), remarks=Remarks(do=error.do))
     # Without its output, a check that does not compare distributions says nothing of the distribution.
     is_of_law = check.against_law or result.cause is not Cause.BROKEN_CONTRACT
     seconds = time.perf_counter() - started

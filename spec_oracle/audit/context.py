@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 
 SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
@@ -89,10 +89,15 @@ class Context:
     again: FailingInputs | None = None
 
     @property
-    def shape_seconds(self) -> float:
-        """How long the check `shapes` may take: the more subjects a run has, the shorter."""
+    def shape_share(self) -> float:
+        """Which share of the budget the check `shapes` may take: the more subjects a run has, the less."""
         share = SHAPES_SHARE if self.shapes.part == 1 else SHAPES_SHARE_OF_MANY
-        return share * self.budget * max(self.shapes.part, SHAPES_LEAST_PART)
+        return share * max(self.shapes.part, SHAPES_LEAST_PART)
+
+    @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take."""
+        return self.shape_share * self.budget
 
     @property
     def findings(self) -> Findings:
@@ -124,21 +129,6 @@ class Context:
     def after_claims(self, rate: float | None = None) -> "Context":
         """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
         return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
-
-
-def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """Return the random stream of a name, and of further numbers where a place has many.
-
-    Each draws independently of all others, and of the generator that a subject gets: the key is a hash of all
-    arguments, so that no two places share a stream by chance of their numbers.
-
-    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/joint").random()
-    True
-    >>> stream(0, "sampler/joint").random() == stream(0, "sampler/batch").random()
-    False
-    """
-    key = repr((int(seed), name, *map(int, numbers))).encode()
-    return np.random.default_rng(int.from_bytes(blake2b(key, digest_size=16).digest()))
 
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit.context import stream
+from spec_oracle.statistics.streams import stream
 
 Value: TypeAlias = Any
 Axes: TypeAlias = Mapping[str, Sequence[Value]]

@@ -9,6 +9,7 @@ The check `joint` then passes within this bound, and fails beyond it: the verdic
 `lossy`.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -109,6 +110,16 @@ class OnRecord:
 
 
 NOTHING_ON_RECORD: Final = OnRecord()
+
+
+def how_to_accept(subject: str, check: str, reason: str) -> str:
+    """Return the option, and the line of a configuration, that accept a failed check for a reason."""
+    quoted = ", ".join(
+        f"{key} = {json.dumps(value)}"
+        for key, value in (("subject", subject), ("check", check), ("reason", reason))
+    )
+    line = f"expected-failures = [{{{quoted}}}]"
+    return f"if {reason}, add --skip {check}, or write under [tool.spec-oracle] in pyproject.toml: {line}"
 
 
 @dataclass(frozen=True)

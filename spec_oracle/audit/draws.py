@@ -1,21 +1,22 @@
 """Random drafts of an instance, the completions that emitted tokens begin, and experiments of calls."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.draftings import SampledDrafts
-from spec_oracle.audit.experiment import Experiment, indexed
+from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths, Siblings
 from verifiers.sampling import invert_cdf
@@ -56,8 +57,8 @@ class Calls:
     """Experiments of calls of a sampler, or of a rule called as one: completions of L+1 tokens.
 
     Drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
-    decisions, defect C1 of the catalogue in the harness. All calls share one generator. ``lengths`` counts
-    accepted lengths [L+1] by the name of an instance.
+    decisions, defect C1 of the catalogue in the harness. All calls share one generator, unless they are given
+    another. ``lengths`` counts accepted lengths [L+1] by the name of an instance.
     """
 
     def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
@@ -70,32 +71,65 @@ class Calls:
         ``drafting`` makes draft trees, None: the paths of the instance.
         """
         floats = instance.floats
-        law = floats.target.joint(instance.draft_length + 1)
         self.lengths[name] = np.zeros(instance.draft_length + 1, dtype=np.int64)
-        usual = {
-            "expect": partial(dict, list(enumerate(law.tolist()))),
-            "many": partial(self.completions, floats, name=name, drafting=drafting),
-            "binned": partial(indexed, law),
-            "shown": partial(completion, floats),
-        }
+        many = partial(self.completions, floats, name=name, drafting=drafting)
+        usual = {"shown": partial(completion, floats)}
         size = f"{instance.draft_length + 1} tokens"
-        return Experiment(f"instance {name!r}", size, **{**usual, **more})
+        return numbered(f"instance {name!r}", size, _joint(instance), many, **{**usual, **more})
 
     def completions(
-        self, instance: Instance, count: int, *, name: str = "", drafting: Drafting | None = None
+        self,
+        instance: Instance,
+        count: int,
+        generator: object = None,
+        *,
+        name: str = "",
+        drafting: Drafting | None = None,
     ) -> NDArray[np.int64]:
         """Verify so many requests in one call; return their completions by index among V^(L+1), int [B]."""
-        emissions = self.emissions(instance, count, drafting)
+        emissions = self.emissions(instance, count, drafting, generator)
         if name in self.lengths:
             width = len(self.lengths[name])
             self.lengths[name] += np.bincount(emissions.lengths - 1, minlength=width)
         return extended_cells(instance, emissions.tokens, emissions.lengths, self.rng)
 
-    def emissions(self, instance: Instance, count: int, drafting: Drafting | None = None) -> Emissions:
+    def emissions(
+        self, instance: Instance, count: int, drafting: Drafting | None = None, generator: object = None
+    ) -> Emissions:
         """Verify so many requests in one call."""
+        generator = self.generator if generator is None else generator
         if drafting is None:
-            return self.code(sampled_drafts(instance, count, self.rng), self.generator)
-        return self.code(SampledDrafts(instance, drafting).sample(count, self.rng), self.generator)
+            return self.code(sampled_drafts(instance, count, self.rng), generator)
+        return self.code(SampledDrafts(instance, drafting).sample(count, self.rng), generator)
+
+
+Cells: TypeAlias = NDArray[np.int64]
+
+
+def pair_of_completions(
+    what: str, instances: tuple[Instance, Instance], many: Callable[[int], tuple[Cells, Cells]]
+) -> Experiment:
+    """Return the experiment of two completions that must be independent, one on each instance.
+
+    ``many`` makes so many pairs, or a few more; it returns their completions by index, int [N] each.
+    """
+    laws = [_joint(instance) for instance in instances]
+    width = len(laws[1])
+
+    def paired(count: int) -> Cells:
+        first, second = many(count)
+        return first * width + second
+
+    def shown(cell: int) -> str:
+        both = zip(instances, divmod(cell, width), strict=True)
+        return " and then ".join(completion(instance, one) for instance, one in both)
+
+    return numbered(what, "2 completions", np.outer(*laws).reshape(-1), paired, shown=shown)
+
+
+def _joint(instance: Instance) -> NDArray[np.float64]:
+    """Return the target's distribution of completions of L+1 tokens, [V^(L+1)]."""
+    return instance.floats.target.joint(instance.draft_length + 1)
 
 
 @dataclass(frozen=True)

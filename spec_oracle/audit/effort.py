@@ -18,11 +18,7 @@ CLAIM_SHARE: Final = 0.5  # Share of the budget that these samples may take.
 SAMPLER_TV: Final = 0.02
 SCREENING_SHARE: Final = 0.25  # Share of the time for samples that the screening may take; also of engines.
 FIRST_LOOK: Final = 64  # Samples before the first look at those of a server.
-CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
-# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
-SAMPLER_BATCH: Final = 1000
 SAMPLER_FOLLOW_UPS: Final = 32  # Calls of the screening beyond the first of every instance.
-SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 # Seconds that the outcomes of a rule may take in `joint`, and in `calls`, where the budget is less.
 RULE_LEAST_SECONDS: Final = 20.0
@@ -33,13 +29,11 @@ RULE_LEAST_SECONDS: Final = 20.0
 SHAPES_VALUES_SHARE: Final = 0.75
 # Share of the time left that one of these may take, and one of those that have all pairs of values.
 SHAPES_ONE_SHARE: Final = 0.25
-SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
 # Half the calls at each batch size: primes, so that no usual period hides in their halves.
 BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
 BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the same random numbers.
 # Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
-BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
 # Seconds that a call on broken input may take, beside so many times what one on valid input takes.
 BAD_INPUT_SECONDS: Final = 3.0

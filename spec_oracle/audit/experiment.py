@@ -17,11 +17,12 @@ A die that is called fair, and shows a six more often than it should:
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +44,21 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, contradicted, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
+    draws_needed_by_g,
     draws_needed_by_joint_e_process,
+    homogeneity,
     homogeneity_p_value,
+    smallest_detectable_tv_by_homogeneity,
     split,
     total_variation_interval,
 )
 
+USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number is planned.
 LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
 # Times the budget, in processor time, at which no run of a traced experiment goes on.
 OVERRUN: Final = 2.0
@@ -69,12 +74,13 @@ class OutcomeCells:
     """Cells in which outcomes are counted: their probabilities ``law`` [C].
 
     ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
-    of several.
+    of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
     """
 
     law: NDArray[np.float64]
     of: Callable[[Sequence[Any]], NDArray[np.int64]]
     outcomes: Sequence[Any] = ()
+    slack: NDArray[np.float64] | float = 0.0
 
 
 def listed(law: Mapping[Any, float]) -> OutcomeCells:
@@ -95,7 +101,7 @@ class TracedOutcome:
     """The exact distribution of an outcome, found in so many ``runs``; whether a random decision was seen.
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
-    traced ordinarily, where that is not the experiment as it is.
+    traced ordinarily, where that is not the experiment as it is. ``guarded``: see `_of_guards`.
     """
 
     law: Mapping[Any, float]
@@ -103,6 +109,7 @@ class TracedOutcome:
     is_decided: bool = True
     remark: str = ""
     many: Callable[[int], Sequence[Any]] | None = None
+    guarded: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,18 @@ class Experiment:
         return listed(self.expected) if self.binned is None else self.binned()
 
 
+def numbered(
+    what: str, size: str, law: NDArray[np.float64], many: Callable[[int], NDArray[np.int64]], **more: Any
+) -> Experiment:
+    """Return an experiment whose outcomes are numbers from 0 on, of the probabilities ``law`` [C].
+
+    ``more`` are other fields of it.
+    """
+    expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
+    some = cast(Callable[[int], Sequence[Any]], many)
+    return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
+
+
 @dataclass
 class Sample:
     """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test."""
@@ -155,7 +174,6 @@ class Sample:
     cells: OutcomeCells
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
-    slack: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.cells.law), dtype=np.int64)
@@ -165,12 +183,17 @@ class Sample:
         """The probabilities of the cells, [C]."""
         return self.cells.law
 
+    @property
+    def slack(self) -> NDArray[np.float64] | float:
+        """By how much a right law may differ, nats."""
+        return self.cells.slack
+
     def draw(self, count: int) -> None:
-        """Run the experiment so many times more."""
-        started = time.perf_counter()
+        """Run the experiment so many times more; code that is over returns fewer outcomes."""
+        started = time.monotonic()
         outcomes = self.experiment.many(count)
         self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.monotonic() - started
 
     @property
     def gap(self) -> tuple[Gap, float] | None:
@@ -188,14 +211,16 @@ class Sample:
 class Effort:
     """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
 
-    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time.
+    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time;
+    where none is ``wanted`` either, the screening alone decides, after a fixed number of samples.
     ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
     look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
     ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
     variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
     one call; samples that confirm are of one call then, since calls may depend on each other.
     ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
-    goes on once a defect is found.
+    goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
+    one experiment, whose outcomes do not decide how often it is run.
     """
 
     tv: float
@@ -210,6 +235,12 @@ class Effort:
     screens_all: bool = True
     goes_on: bool = False
     at_once: bool = False
+    keeps: bool = False
+
+    @property
+    def is_of_looks(self) -> bool:
+        """Whether the screening alone decides."""
+        return math.isinf(self.tv) and not self.wanted
 
 
 @dataclass(frozen=True)
@@ -330,6 +361,10 @@ Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 """Judges what was traced, up to an experiment whose outcome was none."""
 
 
+Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[NDArray[np.int64], Sequence[Any]]]
+"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
+
+
 class FoundBy(Enum):
     """How outcomes may be found."""
 
@@ -409,7 +444,15 @@ def _traced(
         line = _confirmed(_worst(ledger), ledger, context, effort)
     else:
         line = _agreed(ledger, context, effort)
-    return replace(result, remarks=replace(result.remarks, scope=(*result.remarks.scope, line)))
+    scope = (*result.remarks.scope, line, *_of_guards(ledger))
+    return replace(result, remarks=replace(result.remarks, scope=scope))
+
+
+def _of_guards(ledger: Ledger) -> list[str]:
+    """Say what guards of noise against zeros change at most, if there are any."""
+    most = max(one.traced.guarded for one in ledger.found)
+    what = "guards of the noise against zeros, as `+ 1e-10`, were left out"
+    return [f"{what}: they change a distribution by {most:.1g} at most"] if most > 0 else []
 
 
 def _worst(ledger: Ledger, *, is_reference: bool = False) -> TracedExperiment:
@@ -552,12 +595,16 @@ def _with_samples(
 
 
 def sampled(
-    experiments: Sequence[Experiment], context: Context, effort: Effort, ledger: Ledger | None = None
+    experiments: Sequence[Experiment],
+    context: Context,
+    effort: Effort,
+    ledger: Ledger | None = None,
+    what: str = "",
 ) -> LawResult:
     """Say whether ordinary samples of experiments follow what must come out, within the budget.
 
-    The ``ledger`` keeps them. Where a reference differs from its rows, others are compared with samples of
-    the reference.
+    The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural. Where a reference differs
+    from its rows, others are compared with samples of the reference.
     """
     chosen = [one for one in experiments if one.decides or effort.screens_all]
     own = {one.what: Sample(one, one.cells) for one in chosen if not one.is_reference}
@@ -568,7 +615,7 @@ def sampled(
     seconds = effort.share * context.budget
     for_references = REFERENCE_SHARE * seconds if references else 0.0
     decision = _decided(own, rate, seconds - for_references, effort, context.admitted)
-    status, detail = _said(decision, own, effort)
+    status, detail = _said(decision, own, effort, what)
     is_wrong, cause = False, None
     if references:
         of_references = _decided(references, rate, for_references, effort, None)
@@ -594,41 +641,65 @@ def sampled(
     )
     tokens = max(sample.experiment.tokens for sample in own.values())
     measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
-    return LawResult(
-        "", status, detail, How.SAMPLED, measured, Remarks(scope), shown, cause, findings=findings
-    )
+    is_short = status is Status.INCONCLUSIVE and cause is None
+    do = _enough(own, rate, effort, context.budget) if is_short else ""
+    remarks = Remarks(scope, do=do)
+    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, cause, findings=findings)
 
 
 def _decided(
     samples: dict[str, Sample], rate: float, seconds: float, effort: Effort, admitted: float | None
 ) -> SampledDecision[Sample]:
-    """Judge samples, and add the fresh ones of the G test to them."""
-    batch = effort.look
-    if effort.at_once:
-        first = next(iter(samples.values()))
-        trial = partial(Sample, first.experiment, first.cells)
-        share = shares.SCREENING_SHARE * seconds / len(samples)
-        batch = calls_within(trial, share, start=min(effort.pilot, effort.look), most=effort.look)
-    decision = judge_samples(
-        samples,
-        lambda name: replace(samples[name]),
-        rate=rate,
-        seconds=seconds,
-        tv=effort.wanted or effort.tv,
-        batch=batch,
-        turns=effort.turns,
-        most=effort.most,
-        names=[name for name, sample in samples.items() if sample.experiment.decides],
-        admitted=admitted,
-    )
-    for name, fresh in decision.fresh.items():
-        samples[name].counts += fresh.counts
-        samples[name].seconds += fresh.seconds
-    return decision
+    """Judge samples, and add the fresh ones of the G test to them.
+
+    Where the code raises, the evidence of all samples before it decides, if it suffices.
+    """
+    made: dict[str, Sample] = {}
+
+    def fresh(name: str) -> Sample:
+        if effort.keeps:
+            return samples[name]
+        made[name] = replace(samples[name])
+        return made[name]
+
+    def gather() -> None:
+        for name, sample in made.items():
+            samples[name].counts += sample.counts
+            samples[name].seconds += sample.seconds
+
+    try:
+        found = judge_samples(
+            samples,
+            fresh,
+            rate=rate,
+            seconds=seconds,
+            tv=effort.wanted or effort.tv,
+            batch=_look(next(iter(samples.values())), seconds / len(samples), effort),
+            turns=effort.turns,
+            most=effort.most,
+            names=[name for name, sample in samples.items() if sample.experiment.decides],
+            admitted=admitted,
+        )
+    except SubjectRaisedError as error:
+        gather()
+        if (evidence := contradicted(samples, split(rate, 2))) is None:
+            raise
+        return replace(evidence, statistics=f"{evidence.statistics}, and then it {error}")
+    gather()
+    return found
+
+
+def _look(sample: Sample, seconds: float, effort: Effort) -> int:
+    """Return how many samples come between two looks: one call of many takes its part of ``seconds``."""
+    if not effort.at_once:
+        return effort.look
+    trial = partial(Sample, sample.experiment, sample.cells)
+    seconds *= shares.SCREENING_SHARE
+    return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
 
 
 def _said(
-    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort
+    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort, what: str
 ) -> tuple[Status, str]:
     """Return whether samples passed, and the sentence on them."""
     if decision.worst is not None:
@@ -640,13 +711,83 @@ def _said(
         return Status.FAILED, detail
     tv = f"a total variation of {decision.detectable_tv:.2g} would show"
     least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        named = what or ", ".join(samples)
+        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
+    named = f"{what}: " if what else ""
     if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"no defect in {decision.draws:,} samples{least}"
+        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
     pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
     return Status.INCONCLUSIVE, (
-        f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation of "
-        f"{effort.tv}{least}; raise --budget"
+        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
+        f"of {effort.tv}{least}; raise --budget"
     )
+
+
+def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: float) -> str:
+    """Say which ``--budget`` should pay for enough samples; half as much again is allowed for."""
+    decided = [sample for sample in samples.values() if sample.experiment.decides]
+    part = split(split(rate, 2), len(decided))
+    seconds = sum(
+        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
+        for one in decided
+    )
+    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)} should do"
+
+
+def compared(
+    own: Experiment, context: Context, effort: Effort, table: Table | None = None, cells: int = USUAL_CELLS
+) -> LawResult:
+    """Say whether outcomes are distributed as those of a reference, where neither distribution is known.
+
+    As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
+    allows; ``table`` counts them, each outcome apart unless it is given.
+    """
+    assert own.reference is not None
+    sides, found, started = (own, own.reference), (list[Any](), list[Any]()), time.monotonic()
+    needed, size = _needed_by_homogeneity(effort.wanted or effort.tv, cells, context.rate), effort.pilot
+    while (before := len(found[1])) < needed:
+        for some, side in zip(found, sides, strict=True):
+            some.extend(side.many(min(size, needed - before)))
+        if len(found[1]) == before or time.monotonic() - started > effort.share * context.budget:
+            break
+        size = min(2 * size, effort.look)
+    counts, outcomes = (table or by_outcome)(*found)
+    fit = homogeneity(*counts, alpha=context.rate)
+    what = f"{own.what}: {fit.draws[0]:,} samples"
+    tv = fit.smallest_detectable_tv
+    least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
+    status, detail = Status.PASSED, f"{what} are distributed as {own.reference.what}{least}"
+    if not fit.passed:
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        worst = int(abs(shares[0] - shares[1]).argmax())
+        status, detail = Status.FAILED, f"{what} are distributed otherwise than {own.reference.what}"
+        if outcomes:
+            detail += f"; {shares[0, worst]:.3g} of them are {own.shown(outcomes[worst])}, not "
+            detail += f"{shares[1, worst]:.3g}"
+    elif tv > effort.tv:
+        status, detail = Status.INCONCLUSIVE, f"{what} are too few to show a defect{least}; raise --budget"
+    measured = Measured(context.rate, fit.draws[0], None, own.tokens, tv if tv < 1 else None)
+    findings = Findings(smallest_detectable_tv=tv)
+    return LawResult(
+        "", status, detail, How.SAMPLED, measured, Remarks((f"{own.what}: {fit}",)), findings=findings
+    )
+
+
+def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.int64], Sequence[Any]]:
+    """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
+    tallies = Counter(first), Counter(second)
+    every = sorted(tallies[0] | tallies[1], key=repr)
+    return np.array([[tally[one] for one in every] for tally in tallies], dtype=np.int64), every
+
+
+def _needed_by_homogeneity(tv: float, cells: int, rate: float) -> int:
+    count = 64
+    while smallest_detectable_tv_by_homogeneity((count, count), cells, alpha=rate) > tv:
+        count = count * 5 // 4
+    return count
 
 
 def _beside_references(

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, TypeAlias
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
+from spec_oracle.audit import cache
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
@@ -39,7 +40,7 @@ from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on, without_findings
-from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
+from spec_oracle.audit.worker import confine
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 
@@ -54,17 +55,24 @@ NOT_TRACED = "could not trace the random numbers: the process crashed; sampled i
 
 _CRASHES = {getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")} - {0}
 
+IMPORTS = "imports"
+"""In the folder of a subject: a file with digests of what its code imported."""
+
 LOOK_SECONDS = 0.5
 """How often the journals are read, for what is told of the progress."""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any)."""
+    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any).
+
+    ``cache`` is a folder where lossless results are kept, and found again while they are still true.
+    """
 
     jobs: int = 1
     timeout: float = 900.0
     memory: float | None = None
+    cache: Path | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -91,8 +99,8 @@ def audit_apart(
     of how many, and, by keyword, whether it is a ``step`` of a subject, and what runs ``now``.
     ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run;
     ``among`` how many subjects share the rate, if more are audited elsewhere.
-    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C or SIGTERM the
-    processes are ended, and the report holds what is done.
+    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the processes are
+    ended, and the report holds what is done.
     """
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     how = [own.get(name, chosen) for name in names]
@@ -108,8 +116,8 @@ def audit_apart(
     steps: dict[int, _Steps] = {}
 
     def done() -> tuple[int, int]:
-        checks = sum(len(CHECKS) if number in reports else step.done for number, step in steps.items())
-        return checks, len(names) * len(CHECKS)
+        checks = sum(step.done for number, step in steps.items() if number not in reports)
+        return checks + len(reports) * len(CHECKS), len(names) * len(CHECKS)
 
     def now() -> str:
         return ", ".join(steps[number].now() for number in running.values())
@@ -119,32 +127,33 @@ def audit_apart(
         untraced: set[int] = set()
         waiting = list(slow_first)
         try:
-            with sigterm_as_ctrl_c():
-                progress("", 0, len(names) * len(CHECKS))
-                while waiting or running:
-                    while waiting and len(running) < limits.jobs:
-                        number = waiting.pop(0)
-                        name, folder, traced = names[number], folders[number], number not in untraced
-                        started_apart = apart(
-                            name, how[number], alpha, folder, limits.memory, where=here, traced=traced
-                        )
-                        running[started_apart] = number
-                        steps[number] = _Steps(name, folder, how[number].budget)
-                    ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
-                    for number in running.values():
-                        for line in steps[number].new():
-                            progress(line, *done(), step=True, now=now())
-                    progress("", *done(), now=now())
-                    for future in ended:
-                        number = running.pop(future)
-                        name, folder = names[number], folders[number]
-                        if number not in untraced and _may_run_untraced(folder, future):
-                            untraced.add(number)
-                            waiting.insert(0, number)
-                            folders[number] = Path(scratch, f"{number}-untraced")
-                            continue
-                        reports[number] = _report(name, folder, future, how[number], alpha, limits)
-                        progress(f"{name}: {reports[number].verdict}", *done(), now=now())
+            progress("", 0, len(names) * len(CHECKS))
+            for number, kept in _kept(names, how, alpha, limits):
+                reports[number] = kept
+                waiting.remove(number)
+                progress(f"{kept.subject}: {kept.verdict}, as on {kept.as_on}", *done())
+            while waiting or running:
+                while waiting and len(running) < limits.jobs:
+                    number = waiting.pop(0)
+                    name, folder, traced = names[number], folders[number], number not in untraced
+                    started_apart = apart(name, how[number], alpha, folder, limits, where=here, traced=traced)
+                    running[started_apart] = number
+                    steps[number] = _Steps(name, folder, how[number].budget)
+                ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
+                for number in running.values():
+                    for line in steps[number].new():
+                        progress(line, *done(), step=True, now=now())
+                progress("", *done(), now=now())
+                for future in ended:
+                    number = running.pop(future)
+                    name, folder = names[number], folders[number]
+                    if number not in untraced and _may_run_untraced(folder, future):
+                        untraced.add(number)
+                        waiting.insert(0, number)
+                        folders[number] = Path(scratch, f"{number}-untraced")
+                        continue
+                    reports[number] = _report(name, folder, future, how[number], alpha, limits)
+                    progress(f"{name}: {reports[number].verdict}", *done(), now=now())
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
@@ -207,7 +216,7 @@ def _audited(
     options: AuditOptions,
     alpha: float,
     folder: Path,
-    memory: float | None,
+    limits: Isolation,
     *,
     where: Path,
     traced: bool,
@@ -216,11 +225,12 @@ def _audited(
 
     Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be.
     """
+    started = time.time()
     folder.mkdir()
     os.chdir(where)
     # What shrinks counterexamples would leave its own folder where the user works.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(folder / "hypothesis"))
-    confine(folder / "output", memory)
+    confine(folder / "output", limits.memory)
     with (folder / "journal").open("wb") as journal:
 
         def enter(entry: "Entry") -> None:
@@ -238,6 +248,8 @@ def _audited(
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
         enter(_known(subject))
         report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
+        if limits.cache:
+            cache.write_imports(folder / IMPORTS, started)
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
@@ -301,7 +313,19 @@ def _report(  # noqa: PLR0917
         ours = "" if isinstance(error, InvalidInputError) else f"internal error: {type(error).__name__}: "
         reason = f"{ours}{error}"
         return replace(_remains(name, folder, reason, options, alpha), error=reason)
+    if limits.cache:
+        cache.keep(limits.cache, report, folder / IMPORTS, options, alpha)
     return _with_output(report, folder)
+
+
+def _kept(
+    names: Sequence[str], how: Sequence[AuditOptions], alpha: float, limits: Isolation
+) -> Iterator[tuple[int, SubjectReport]]:
+    """Yield the results that are kept and still true, by the number of their subject."""
+    if limits.cache is not None:
+        for number, name in enumerate(names):
+            if kept := cache.found(limits.cache, name, how[number], alpha):
+                yield number, kept
 
 
 def _ending(code: int | None) -> str:

@@ -6,6 +6,7 @@ tokens, which the target may take or not; elsewhere one token is certain to be d
 it with probability 3/4.
 """
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.draftings import ToyDrafts, label, number_of_trees
 from spec_oracle.audit.instances import DENOMINATOR, main_instances, panel
 from spec_oracle.exact.drafting import (
@@ -24,6 +24,7 @@ from spec_oracle.exact.drafting import (
     StochasticBeam,
     TreeShape,
 )
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance, ToyModel
 from verifiers import EMPTY, ROOT, Siblings
 
@@ -84,9 +85,9 @@ class InOrder:
         """The law of siblings."""
         return self.drafting.siblings
 
-    def law(self, instance: Instance) -> DraftLaw:
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
         """Enumerate the trees; errors as of the drafting."""
-        found, order = self.drafting.law(instance), np.array(self.order)
+        found, order = self.drafting.law(instance, end), np.array(self.order)
         places = np.concatenate([np.argsort(order), [EMPTY, ROOT]])  # the last ones are at -2 and -1
         nodes = np.column_stack([found.nodes[:, 0], found.nodes[:, 1:][:, order]])
         return DraftLaw(found.tokens[:, order], places[found.parents[:, order]], nodes, found.probability)

@@ -125,7 +125,7 @@ READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
 class ReportedLogprobs:
     """A completion, what one-token requests list at each of its tokens, how many, and a tolerance in nats.
 
-    Or what another ``source`` lists.
+    Or what another ``source`` lists. ``drafts`` are the drafter's log-probabilities, where they are known.
     """
 
     completion: Completion
@@ -133,6 +133,7 @@ class ReportedLogprobs:
     listed: int
     tolerance: float
     source: str = "one-token requests"
+    drafts: Sequence[Logs] = ()
 
     def fault(self, sampling: Sampling) -> str:
         """Say what is wrong, "" if nothing is."""
@@ -198,11 +199,10 @@ class ReportedLogprobs:
             "they are those of the next token's place": all_are(partial(self._is_shifted, 1)),
             # Only some tokens are corrections; the first one never is.
             "they are those of a residual, as corrections are sampled from, not of the target": (
-                len(wrong) < len(self.completion.tokens) - 1
-                and all_are(lambda entry, place: self._is_residual(entry, self.expected[place]))
+                len(wrong) < len(self.completion.tokens) - 1 and all_are(self._is_residual)
             ),
             f"they are rounded{self._rounded(wrong)}": bool(self._rounded(wrong)),
-            "they are of no distribution that is known here": True,
+            self._unknown(): True,
         }
         return next(kind for kind, is_so in kinds.items() if is_so)
 
@@ -247,10 +247,30 @@ class ReportedLogprobs:
             return difference({token: entry.log}, self.expected[place + shift]) <= self.tolerance
         return difference(entry.logs, self.expected[place + shift]) <= self.tolerance
 
-    def _is_residual(self, entry: Reported, row: Logs) -> bool:
-        """Whether some tokens are more probable and some less; so, too, where only one is listed."""
-        more = [entry.logs[token] > log for token, log in row.items() if token in entry.logs]
-        return not entry.logs or (any(more) and not (len(entry.logs) >= len(row) and all(more)))
+    def _is_residual(self, entry: Reported, place: int) -> bool:
+        """Whether it is the residual by the drafter's own distribution; without it, whether a list looks so.
+
+        In the list of a residual some tokens are more probable and some less. One number alone may be of
+        anything.
+        """
+        row, token = self.expected[place], self.completion.tokens[place]
+        if place < len(self.drafts) and token in row and entry.log is not None:
+            left = {
+                one: math.exp(log) - math.exp(self.drafts[place].get(one, -math.inf))
+                for one, log in row.items()
+            }
+            whole = sum(mass for mass in left.values() if mass > 0)
+            return left[token] > 0 and abs(entry.log - math.log(left[token] / whole)) <= 2 * self.tolerance
+        more = [entry.logs[one] > log for one, log in row.items() if one in entry.logs]
+        return any(more) and not (len(entry.logs) >= len(row) and all(more))
+
+    def _unknown(self) -> str:
+        """Say what they were compared with, where they are none of it."""
+        drafts = "the residual by its draft_probs, " if self.drafts else ""
+        return (
+            "they are none of the distributions compared: before and after temperature and filters, of the "
+            f"places before and after, {drafts}constants, rounded numbers"
+        )
 
     def _widened(self, sampling: Sampling) -> float:
         return 2 * self.tolerance * max(1.0, sampling.temperature, 1 / sampling.temperature)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, NAMES, TYPES
 from spec_oracle.contracts.sampler import LIBRARIES
-from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.errors import InvalidInputError, not_installed, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
@@ -115,6 +116,8 @@ class AuditOptions:
             raise InvalidInputError(f"budget: expected a positive number of seconds, got {self.budget}")
         if self.array not in LIBRARIES:
             raise InvalidInputError(f"array: expected one of {', '.join(LIBRARIES)}, got {self.array!r}")
+        if self.array == "torch" and find_spec("torch") is None:
+            raise InvalidInputError(f"array: {not_installed('torch', 'torch')}")
         if self.exact and self.array != "numpy":
             raise InvalidInputError(f"exact: rationals need array='numpy', got {self.array!r}")
         if not all(self.prompts):

@@ -14,25 +14,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draftings import DEPTH, SampledDrafts, cases_on_trees
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
-from spec_oracle.exact.interception.own_draws import line_that_draws, watched_draws
+from spec_oracle.exact.interception.own_draws import watched_draws
+from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, ModelBound
 from verifiers.sampling import SamplingDecisions
 
 Call: TypeAlias = Callable[[], Integers]
 """A call of a rule that is prepared: it returns the emitted tokens, int [n]."""
+
+_random: Final = np.random.Generator.random
+"""As it is while generators are watched."""
 
 _REQUESTS: Final = 128
 """Requests on each instance, and each kind of drafts."""
@@ -65,8 +70,8 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
         return _said("it draws random numbers by itself", watched.lines[0], subject)
     if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
         return ""
-    if line := line_that_draws(lambda: prepared_in(context)) or next(iter(watched.indirect), ""):
-        return _said("it draws random numbers by itself", line, subject)
+    if watched.indirect:
+        return _said("it draws random numbers by itself", watched.indirect[0], subject)
     why = "it draws random numbers by itself, or keeps something between calls"
     return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place, subject)
 
@@ -77,7 +82,7 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
     Of one instance for a rule that knows its models. The last draft comes first if ``backwards``: a rule that
     decides by how often it was called is then at another number for each.
     """
-    rng, chosen = context.stream("own-randomness"), arithmetic(array=subject.array)
+    rng, chosen = stream(context.seed, "own-randomness"), arithmetic(array=subject.array)
     like = next(iter(instances_for(context, subject.num_paths).values()))
     paths = like.num_paths if subject.num_paths > 1 else 1
     toys = [*panel(like.vocab_size, like.draft_length, paths, context.seed).values()]
@@ -85,9 +90,9 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
         toys = toys[:1]
     drawn = [(toy, subject.paths(toy)) for toy in toys]
     if subject.on_trees:
-        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed).values()
-        kinds = draftings(subject.on_trees, min(like.draft_length, DEPTH))
-        drawn += [(toy, next(iter(kinds.values()))) for toy in small]
+        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed)
+        _, of_one_kind = next(groupby(cases_on_trees(subject.on_trees, small), key=lambda case: case.kind))
+        drawn += [(case.instance, case.drafting) for case in of_one_kind]
     several = [
         (converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
         for one in drawn
@@ -111,7 +116,7 @@ def _emitted(rule: AnyVerifier, drafts: Drafts, decisions: SamplingDecisions, ch
 
 def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecisions:
     """Return a source that decides in every call that is prepared so as in the others."""
-    return SamplingDecisions(lambda like: chosen.from_numpy(rng.random(tuple(like.shape))))
+    return SamplingDecisions(lambda like: chosen.from_numpy(_random(rng, tuple(like.shape))))
 
 
 def _said(what: str, place: str, subject: RuleSubject) -> str:

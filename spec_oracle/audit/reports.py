@@ -14,6 +14,7 @@ from spec_oracle.audit.results import (
     TextCounterexample,
 )
 from spec_oracle.exact import Gap
+from spec_oracle.notebook import number, table
 from spec_oracle.toy import Instance
 
 SCHEMA_VERSION = 3
@@ -105,7 +106,7 @@ class Reach:
     @property
     def words(self) -> str:
         """In a few words, "" where completions were not judged."""
-        exact = f"exact to {self.exact[0]} tokens" if self.exact else ""
+        exact = f"proven to {self.exact[0]} tokens" if self.exact else ""
         sampled = f"sampled to {self.sampled[0]}{'' if exact else ' tokens'}" if self.sampled else ""
         return ", ".join(filter(None, (exact, sampled)))
 
@@ -137,7 +138,7 @@ class SubjectReport:
     per call) their means. ``remarks`` say in lines what the verdict covers; ``rule`` is the built-in verifier
     that the subject declares to be, or was identified as, by equal laws. ``error`` says why it could not be
     audited at all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved
-    inputs were run, "" as a rule.
+    inputs were run, "" as a rule; ``as_on`` the day on which a result was found that is reused.
     """
 
     subject: str
@@ -156,6 +157,11 @@ class SubjectReport:
     code: AuditedCode = AuditedCode()
     error: str = ""
     again: str = ""
+    as_on: str = ""
+
+    def __repr__(self) -> str:
+        """Return the verdict in a line."""
+        return f"<SubjectReport: {self.subject} {self.verdict}, evidence {self.evidence}>"
 
     @property
     def reach(self) -> Reach:
@@ -211,9 +217,30 @@ class AuditReport:
     command: str = ""
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        """Return the verdicts and the exit code in a line."""
+        verdicts = ", ".join(f"{one.subject} {one.verdict}" for one in self.subjects)
+        return f"<AuditReport: {verdicts or 'no subjects'}; exit code {self.exit_code}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table of verdicts for a notebook, with the checks that did not pass."""
+        rows = [
+            (
+                one.subject,
+                one.verdict,
+                one.evidence,
+                number(one.total_variation),
+                number(one.block_efficiency),
+                "; ".join(f"{check.name}: {check.detail}" for check in one.checks if not check.is_settled),
+            )
+            for one in self.subjects
+        ]
+        head = ("subject", "verdict", "evidence", "total variation", "tokens/call", "not passed")
+        return table(f"spec-oracle audit: exit code {self.exit_code}", head, rows)
+
     @property
     def exit_code(self) -> int:
-        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
+        """What a command that shows this report ends with; 0 is earned, see docs/reference/json-schema.md.
 
         1 if a subject is lossy; else 3 if one breaks its contract, a name led nowhere, or we failed; else 2
         if nothing was tested, a verdict is missing, or a check is not settled; else 0. Where only the saved

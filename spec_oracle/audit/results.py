@@ -146,13 +146,15 @@ class Remarks:
     """Lines for the reader: what a result covers, and what else should be known of the code.
 
     ``coverage`` is that of the check `shapes`: axis, value, what is known there. ``proviso`` completes the
-    verdict.
+    verdict. ``do`` says what to type or write down so that the check passes, or its failure is accepted; ""
+    where nothing is to be done.
     """
 
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     proviso: str = ""
+    do: str = ""
 
 
 NO_REMARKS: Final = Remarks()
@@ -281,7 +283,11 @@ class NoEvidenceError(SpecOracleError):
 
 
 class TooSlowError(SpecOracleError):
-    """The budget does not suffice for a check; the message says what it takes."""
+    """The budget does not suffice for a check; the message says what it takes, ``do`` what to do."""
+
+    def __init__(self, message: str, do: str = "raise --budget") -> None:
+        super().__init__(message)
+        self.do = do
 
 
 def check_result(
@@ -296,12 +302,13 @@ def check_result(
     notes: tuple[str, ...] = (),
     coverage: Mapping[str, Mapping[str, Cover]] | None = None,
     proviso: str = "",
+    do: str = "",
     completion: WrongCompletion | TextCounterexample | None = None,
     cause: Cause | None = None,
 ) -> CheckResult:
     """Return the result of a check, or of a part of one, from the fields of its records."""
     measured = Measured(alpha, draws, total_variation)
-    remarks = Remarks(scope, notes, coverage or {}, proviso)
+    remarks = Remarks(scope, notes, coverage or {}, proviso, do)
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 

@@ -2,11 +2,11 @@
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-Checks whose samples come in rounds of a fixed size use `spec_oracle.audit.rounds`.
+Where none must be detected, a stated number of samples is screened, which then has the whole rate. Code that
+answers over a network may end early: then what came is judged.
 """
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.rounds import contradiction
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
     EProcess,
+    GoodnessOfFit,
     draws_needed_by_g,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
@@ -26,9 +27,9 @@ from spec_oracle.statistics import (
     total_variation_interval,
 )
 
-LOOK_SECONDS: Final = 2.0  # About how far apart later looks are.
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1
+CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 
 
 class Sampled(Protocol):
@@ -52,25 +53,13 @@ class Sampled(Protocol):
 S = TypeVar("S", bound=Sampled)
 
 
-class Stream(Sampled, Protocol):
-    """A law that may be known better after more samples.
-
-    ``is_over`` once there are no more; ``ended`` says why, unless only the time is up.
-    """
-
-    @property
-    def is_over(self) -> bool: ...  # noqa: D102
-    @property
-    def ended(self) -> str: ...  # noqa: D102
-
-
 @dataclass(frozen=True)
 class SampledDecision(Generic[S]):
     """Whether samples follow their laws.
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
     the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
-    decided; ``draws`` counts all samples, ``fresh`` holds those of the G test; ``ended`` as of `Stream`.
+    decided; ``draws`` counts all samples, ``fresh`` holds those of the G test.
     """
 
     worst: str | None
@@ -79,7 +68,6 @@ class SampledDecision(Generic[S]):
     detectable_tv: float
     draws: int
     fresh: Mapping[str, S] = field(default_factory=dict)
-    ended: str = ""
 
     @property
     def passed(self) -> bool:
@@ -104,27 +92,36 @@ def judge_samples(
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
     time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
-    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most. A total variation up
-    to ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
+    already, and that decided of which there are how many; or goes on with a single one. It takes as many as
+    detect a total variation of ``tv``, in calls of ``most`` at most. With an infinite ``tv`` there is none,
+    and the screening has all of the rate and the time. A total variation up to ``admitted`` is on record: a
+    sample that is wrong grows until it shows a larger one, or to that number.
     """
-    half, listed = split(rate, 2), list(samples.values())
+    listed, is_screened_only = list(samples.values()), math.isinf(tv)
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
-            if turn >= len(samples) and _seconds(listed) > effort.SCREENING_SHARE * seconds:
+            if turn >= len(samples) and _seconds(listed) > share * seconds:
                 break
             yield batch
 
     process = screen(listed, half, sizes())
     if process.p_value <= half:
-        found: SampledDecision[S] = _contradicted(process, list(samples))
+        found: SampledDecision[S] = _contradicted(process, list(samples), half)
         worst = samples[found.worst or ""]
-        needed = draws_needed_by_g(tv, worst.law, alpha=half)
+        needed = batch * (1 + turns) if is_screened_only else draws_needed_by_g(tv, worst.law, alpha=half)
+        before = -1
         while admitted is not None and not shows_more(worst, admitted, rate):
-            if worst.counts.sum() >= needed or _seconds(listed) > seconds:
+            drawn = int(worst.counts.sum())
+            if drawn == before or drawn >= needed or _seconds(listed) > seconds:
                 break
             worst.draw(batch)
+            before = drawn
         return found
+    if is_screened_only:
+        fit = goodness_of_fit_by_e_process(process, alpha=rate)
+        return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
@@ -132,19 +129,26 @@ def judge_samples(
     for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
         for position, name in enumerate(chosen):
             sample = decided[name] if turn else decided.setdefault(name, fresh(name))
-            left = (allowed - _seconds([*listed, *decided.values()])) / (
-                1 if turn else len(chosen) - position
-            )
-            needed = draws_needed_by_g(tv, sample.law, alpha=part) - int(sample.counts.sum())
+            left = (allowed - _seconds(_different(listed, decided))) / (1 if turn else len(chosen) - position)
+            needed = _needed(sample, tv, part) - int(sample.counts.sum())
             if needed > 0 and (left > 0 or not turn):
                 draw_within(sample, left, needed, start=min(batch, needed), most=most)
-    draws = sum(int(some.counts.sum()) for some in [*listed, *decided.values()])
+    draws = sum(int(some.counts.sum()) for some in _different(listed, decided))
     for name, sample in decided.items():
-        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part)
+        if not sample.counts.any():
+            detectable = math.inf
+            continue
+        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part, slack=sample.slack)
         detectable = max(detectable, fit.smallest_detectable_tv)
         if not fit.passed:
             return SampledDecision(name, contradiction(fit), str(fit), math.inf, draws, decided)
     return SampledDecision(None, "", "", detectable, draws, decided)
+
+
+def contradicted(samples: Mapping[str, S], rate: float) -> SampledDecision[S] | None:
+    """Return the decision that samples so far contradict a law, None where they do not."""
+    process = _evidence(list(samples.values()))
+    return _contradicted(process, list(samples), rate) if process.p_value <= rate else None
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
@@ -152,37 +156,16 @@ def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
-def judge_looks(
-    sample: Stream,
-    *,
-    rate: float,
-    count: int,
-    seconds: float,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> SampledDecision[Stream]:
-    """Judge one `Stream` while it is sampled, up to ``count`` samples, or for ``seconds``, or until it ends.
+def _different(listed: Sequence[S], decided: Mapping[str, S]) -> list[S]:
+    return [*listed, *(one for one in decided.values() if not any(one is other for other in listed))]
 
-    Half of the rate is for the looks, the other half for the G test of all samples in the end.
-    """
-    half, started = split(rate, 2), time.monotonic()
 
-    def sizes() -> Iterator[int]:
-        size, before = effort.FIRST_LOOK, int(sample.counts.sum())
-        while (drawn := int(sample.counts.sum())) < count and not sample.is_over:
-            if drawn and time.monotonic() - started >= seconds:
-                break
-            yield min(size, count - drawn)
-            drawn = int(sample.counts.sum())
-            progress(drawn, count)
-            pace = (drawn - before) / max(time.monotonic() - started, 1e-9)
-            size = max(effort.FIRST_LOOK, int(LOOK_SECONDS * pace))
-
-    process = screen([sample], half, sizes())
-    if process.p_value <= half:
-        return _contradicted(process, [""])
-    fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
-    worst, reason = (None, "") if fit.passed else ("", contradiction(fit))
-    return SampledDecision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
+def _needed(sample: Sampled, tv: float, rate: float) -> int:
+    """Return how many samples detect ``tv``; where the slack hides as much, how many would without it."""
+    try:
+        return draws_needed_by_g(tv, sample.law, alpha=rate, slack=sample.slack)
+    except InvalidInputError:
+        return draws_needed_by_g(tv, sample.law, alpha=rate)
 
 
 def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:
@@ -211,11 +194,17 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[S]:
+def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> SampledDecision[S]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
-    reason = f"{process.draws:,} samples contradict the expected distribution"
+    reason = contradiction(goodness_of_fit_by_e_process(process, alpha=rate))
     return SampledDecision(worst, reason, statistics, math.inf, process.draws)
+
+
+def contradiction(fit: GoodnessOfFit) -> str:
+    """Say that samples contradict their distribution, and whether one of them was impossible."""
+    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
+    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
 
 
 def _seconds(samples: Iterable[Sampled]) -> float:
@@ -232,8 +221,10 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
     while (drawn := int(sample.counts.sum())) < goal and (drawn < least or sample.seconds < end):
         before = sample.seconds
         sample.draw(min(size, goal - drawn))
+        if sample.counts.sum() == drawn:  # there are no more
+            break
         room = (end - sample.seconds) / max(sample.seconds - before, 1e-9)
-        size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
+        size = max(start, min(most, int(size * min(room, CALL_GROWTH))))
 
 
 def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
@@ -248,9 +239,9 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
         sample = trial()
         sample.draw(count)
         room = seconds / max(sample.seconds, 1e-9)
-        if room < effort.CALL_GROWTH:
+        if room < CALL_GROWTH:
             return max(start, min(most, int(count * room)))
-        count *= effort.CALL_GROWTH
+        count *= CALL_GROWTH
     return max(start, most)
 
 

@@ -50,6 +50,8 @@ class CalledAsSampler(Protocol):
     """What is called by the sampler contract, and judged so: a sampler, or a rule wrapped as one."""
 
     @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
     def facts(self) -> Facts: ...  # noqa: D102
     @property
     def code(self) -> SamplerCode: ...  # noqa: D102

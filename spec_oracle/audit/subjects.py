@@ -59,8 +59,11 @@ def parted(name: str) -> tuple[str, str]:
     >>> parted("mlx-lm-penalties/frequency"), parted("package.module:object")
     (('mlx-lm-penalties', 'frequency'), ('package.module:object', ''))
     """
-    subject, _, engine = name.partition("/")
-    return (subject, engine) if ":" in subject or subject in registry.names() else (name, "")
+    module, is_object, attribute = name.partition(":")
+    subject, _, engine = (attribute if is_object else name).partition("/")
+    if is_object:
+        return f"{module}:{subject}", engine
+    return (subject, engine) if subject in registry.names() else (name, "")
 
 
 def require_name(name: str) -> None:
@@ -70,10 +73,11 @@ def require_name(name: str) -> None:
         names = (*_rules(), *registry.names())
         if name in names:
             return
-        hint = "--list, or package.module:object"
-        if name.endswith(".py"):
-            hint = f"name an object in it, {objects_of(Path(name))}"
-        raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
+        if (file := _file_of(name)) is not None:
+            raise InvalidInputError(
+                f"subject: {name!r} is a module: name an object in it, {objects_of(name, file)}"
+            )
+        raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
     require_module(name)
 
 
@@ -260,7 +264,12 @@ def takes_four(function: Callable[..., object]) -> bool:
 
 def require_module(name: str) -> None:
     """Raise `InvalidInputError` where a name begins with no package that can be imported; none is run."""
-    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
+    module, here = name.partition(":")[0], str(Path.cwd())
+    if module.endswith(".py"):
+        if not Path(module).is_file():
+            raise InvalidInputError(f"subject: there is no file {module}")
+        return
+    top = module.partition(".")[0]
     # Processes that are started get the search path of this one: it must not lead to a user's modules before
     # ours are loaded.
     if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
@@ -268,36 +277,69 @@ def require_module(name: str) -> None:
         raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
 
 
-def objects_of(file: Path) -> str:
-    """Return how the functions and classes of a file are named as subjects, without running it."""
-    module = ".".join(file.with_suffix("").parts)
+def _file_of(name: str) -> Path | None:
+    """Return the file of a module in the working directory, by its path or name; None if there is none."""
+    if name.endswith(".py"):
+        return Path(name)
+    module = Path(*name.split("."))
+    return next(
+        (file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None
+    )
+
+
+def objects_of(name: str, file: Path) -> str:
+    """Return what can be audited of a file, named as subjects, without running it.
+
+    Functions of four arguments or none, classes with the methods of a verifier or engine, and what is
+    imported from elsewhere; all public functions and classes where there is none of these.
+    """
     try:
-        found = ast.parse(file.read_bytes()).body
+        body = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
-        found = []
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    names = [one.name for one in found if isinstance(one, kinds) and not one.name.startswith("_")]
-    return " or ".join(f"{module}:{one}" for one in names[:3] or ["object"])
+        body = []
+    public = [one for one in body if isinstance(one, _NAMED) and not one.name.startswith("_")]
+    found = [one.name for one in public if _is_auditable(one)]
+    if file.name == "__init__.py":
+        names = (
+            alias for one in body if isinstance(one, ast.ImportFrom) and one.level for alias in one.names
+        )
+        found += [alias.asname or alias.name for alias in names]
+    module = ".".join(file.with_suffix("").parts) if len(file.parts) == 1 else name
+    return " or ".join(f"{module}:{one}" for one in found or [one.name for one in public] or ["object"])
+
+
+_NAMED = (ast.FunctionDef, ast.ClassDef)
+
+
+def _is_auditable(one: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether a function or class looks like a verifier, a sampler, an engine, or what makes one."""
+    if isinstance(one, ast.ClassDef):
+        methods = {each.name for each in one.body if isinstance(each, ast.FunctionDef)}
+        return bool(
+            one.bases or methods & {"verify", "verify_tree"} or methods >= {"next_token_probs", "generate"}
+        )
+    needed = len(one.args.posonlyargs) + len(one.args.args) - len(one.args.defaults)
+    return needed == 4 or not (one.args.args or one.args.kwonlyargs)
 
 
 OUR_MODULES: Final = ("spec_oracle", "verifiers", "numpy", "scipy", "torch", "hypothesis", "pebble")
 """Modules that an audit may import itself: files of a user must not hide them."""
 
 
-def _look_in_working_directory() -> None:
-    """Let modules be imported from the working directory, before those that are installed.
+def _look_in_folder(folder: Path) -> None:
+    """Let modules be imported from a folder, before those that are installed.
 
     Raises `InvalidInputError` where it has a module that would hide, or be hidden by, one that we need.
     """
-    here = Path.cwd()
     for name in OUR_MODULES:
-        if namesake := _namesake(here, name):
+        if namesake := _namesake(folder, name):
+            file = namesake.relative_to(folder)
             raise InvalidInputError(
-                f"subject: {namesake.relative_to(here)} in this folder has the name of the package {name!r}, "
-                "which spec-oracle needs: rename it"
+                f"subject: {file} in this folder has the name of the package {name!r}, which spec-oracle "
+                "needs: rename it"
             )
-    if str(here) not in sys.path:
-        sys.path.insert(0, str(here))
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def _namesake(folder: Path, name: str) -> Path | None:
@@ -313,9 +355,18 @@ def _namesake(folder: Path, name: str) -> Path | None:
 
 
 def imported(name: str) -> object:
-    """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
+    """Return what ``package.module:object`` or ``path/to/file.py:object`` names.
+
+    A file is imported as a module of its folder, or of the package that this is. Raises `InvalidInputError`,
+    `SubjectRaisedError`.
+    """
     module_name, _, attribute = name.partition(":")
-    _look_in_working_directory()
+    _look_in_folder(Path.cwd())
+    if module_name.endswith(".py"):
+        file = Path(module_name).resolve()
+        folder = next(each for each in file.parents if not (each / "__init__.py").is_file())
+        module_name = ".".join(file.relative_to(folder).with_suffix("").parts)
+        _look_in_folder(folder)
     with raising():
         thing: object = importlib.import_module(module_name)
     for part in attribute.split("."):

@@ -101,10 +101,11 @@ def _size(check: CheckResult, record: str) -> float:
 
 
 def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
-    """Return the check on which the verdict rests: `joint`, or `long-texts` where that is left out."""
+    """Return the check on which the verdict rests: `joint`, or `long-texts` where it is left out."""
     found = {check.name: check for check in checks}
     joint = found.get("joint", checks[0])
-    return found.get("long-texts", joint) if joint.status is Status.SKIPPED else joint
+    is_elsewhere = joint.status in (Status.SKIPPED, Status.NOT_APPLICABLE)
+    return found.get("long-texts", joint) if is_elsewhere else joint
 
 
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:

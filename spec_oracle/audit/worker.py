@@ -1,4 +1,4 @@
-"""The process in which one subject is audited, and the command that waits for it: how both of them end."""
+"""The process in which one subject is audited: how it is confined, and how it ends."""
 
 import ctypes
 import multiprocessing
@@ -6,8 +6,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,23 +45,3 @@ def _end_with_parent() -> None:
 def _end_after(parent: Any) -> NoReturn:
     parent.join()
     os._exit(1)
-
-
-@contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM interrupt the block as Ctrl-C does, so that its processes are ended and its report written.
-
-    Nothing changes outside the main thread, which alone hears signals.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt

@@ -1,7 +1,6 @@
 """``spec-oracle audit``: whether verifiers, samplers and engines are lossless."""
 
-from argparse import ArgumentTypeError, Namespace
-from dataclasses import replace
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from spec_oracle.commands.options import (
     axis_values,
     cores,
     emit,
-    file_to_write,
     flag,
     jobs,
     positive,
@@ -25,8 +23,9 @@ from spec_oracle.commands.options import (
     sizes,
     token_ids,
     value,
+    write_audit,
 )
-from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
 if TYPE_CHECKING:
@@ -46,14 +45,12 @@ def run(options: Namespace) -> int:
         given_fields,
         read_configuration,
     )
-    from spec_oracle.report import formatted
     from spec_oracle.report.audit_text import durations_text, list_to_text
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
-    write = partial(emit, options) if options.output or options.format != "text" else show
     if options.list:
-        write(list_to_text(listed()))
+        (show if options.output is None else partial(emit, options))(list_to_text(listed()))
         return OK
     subjects = list(options.subjects)
     if options.engines:
@@ -80,13 +77,10 @@ def run(options: Namespace) -> int:
     report, line = compared(report)
     if line:
         progress(line)
-    report = replace(report, command=options.command_line)
-    write(formatted(report, options.format, verbose=options.verbose))
-    for file, form in options.reports or ():
-        file.write_text(formatted(report, form, verbose=options.verbose), encoding="utf-8")
+    code = write_audit(options, report)
     if options.durations is not None:
         progress(durations_text(report, options.durations))
-    return report.exit_code
+    return code
 
 
 def _as_fields(options: Namespace) -> Namespace:
@@ -118,18 +112,6 @@ QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1
 """What ``--quick`` runs besides `joint`, and for how long where it samples."""
 
 
-def _report_file(text: str) -> tuple[Path, str]:
-    """Read the path of a report, and its format from its suffix."""
-    file = file_to_write(text)
-    if file.suffix not in REPORTS:
-        raise ArgumentTypeError(f"{text}: {unknown(file.suffix, REPORTS, 'suffix')}")
-    return file, REPORTS[file.suffix]
-
-
-REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".xml": "junit", ".txt": "text"}
-"""The formats of files, by their suffixes."""
-
-_REPORT = f"write it to this file, too, as its suffix says: {', '.join(REPORTS)}"
 _QUICK = f"a first verdict in ten seconds: only joint, {', '.join(QUICK_CHECKS)}; --budget {QUICK_SECONDS:g}"
 _SUBJECT = (
     "a built-in rule (block, eagle), an engine, or package.module:object (a rule, a sampler "
@@ -140,6 +122,7 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where the inputs of failed checks are saved; default: counterexamples"
+_CACHE = "keep lossless results here, and reuse those whose code, imports and options are the same"
 _ONLY = (
     "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
     "batches, paths, layouts, ids"
@@ -176,7 +159,12 @@ AUDIT = Command(
             *arithmetic(),
             several("--dtype", "TYPE", _TYPES, dest="dtypes"),
             several("--only", "AXIS=VALUES", _ONLY, axis_values),
-            value("--budget", "SECONDS", "of a check that samples; default: 60", positive_number),
+            value(
+                "--budget",
+                "SECONDS",
+                "of each check that samples, of each subject; default: 60",
+                positive_number,
+            ),
             value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
         ],
         "the project": [
@@ -189,10 +177,10 @@ AUDIT = Command(
             jobs("subjects to audit"),
             value("--timeout", "SECONDS", "after which a subject is ended; default: 900", positive_number),
             value("--memory", "GIB", "of a subject; default: any", positive_number),
+            value("--cache", "FOLDER", _CACHE, Path),
         ],
         "the report": [
             *report_options("text", "json", "junit", "markdown", "html", "github"),
-            several("--report", "FILE", _REPORT, _report_file, dest="reports"),
             value("--durations", "N", "show the N checks that took longest, on stderr", positive),
             flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
             value("--counterexamples", "FOLDER", _SAVED, Path),

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
-from spec_oracle.commands.options import Command, emit, report_options, value
+from spec_oracle.commands.options import Command, report_options, value, write_report
 
 
 def run(options: Namespace) -> int:
@@ -12,7 +12,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.report.difference import FORMATS
 
     found = difference(options.old, options.new)
-    emit(options, FORMATS[options.format](found))
+    write_report(options, FORMATS, found)
     return found.exit_code
 
 

@@ -1,22 +1,23 @@
 """``spec-oracle efficiency`` and ``optimum``: exact figures and what bounds them."""
 
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import verifiers
 from spec_oracle.commands.options import (
     OK,
     Command,
     arithmetic,
-    emit,
     file_to_write,
     flag,
     jobs,
-    progress,
     report_options,
     several,
     value,
+    write_report,
+    written_if_interrupted,
 )
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
@@ -29,28 +30,37 @@ if TYPE_CHECKING:
 
 def run(options: Namespace) -> int:
     """Write the figures of every verifier on every instance, or on a pair of language models."""
-    from spec_oracle.efficiency import efficiencies, sweeps
+    from spec_oracle.efficiency import Efficiency, efficiencies, sweeps
     from spec_oracle.report import efficiency
+    from spec_oracle.report.progress import showing_progress
 
     require_files_or_prompts(options, "efficiency")
     names, tree = _asked(options)
     if options.prompts is not None:
         return _run_pair(options, names)
-    if options.plot is not None:
-        from spec_oracle.report.plot import save_sweeps
+    instances = {path: Instance.load(path) for path in options.files}
+    if options.plot is not None and len(options.files) != 1:
+        raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
+    results: list[Efficiency] = []
+    write = partial(write_report, options, efficiency.FORMATS, results)
+    with written_if_interrupted(write, results), showing_progress() as tell:
+        for path, instance in instances.items():
+            tell(str(path), len(results), len(names) * len(instances))
 
-        if len(options.files) != 1:
-            raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
-        (path,) = options.files
-        title = f"Block efficiency and optimum: {path.name}"
-        save_sweeps(options.plot, title, sweeps(Instance.load(path), names))
-    results = []
-    for path in options.files:
-        instance = Instance.load(path)
-        progress(str(path))
-        exact, array = options.exact, options.array
-        results += efficiencies(str(path), instance, names, exact=exact, array=array, tree=tree)
-    emit(options, efficiency.FORMATS[options.format](results))
+            def note(found: Efficiency) -> None:
+                results.append(found)
+                done = f"{found.file}: {found.verifier} is done"
+                tell("", len(results), len(names) * len(instances), now=done)
+
+            exact, array = options.exact, options.array
+            efficiencies(str(path), instance, names, exact=exact, array=array, tree=tree, note=note)
+            if options.plot is not None:
+                from spec_oracle.report.plot import save_sweeps
+
+                tell(f"{path}: {options.plot}", len(results), len(results))
+                title = f"Block efficiency and optimum: {path.name}"
+                save_sweeps(options.plot, title, sweeps(instance, names, tree))
+    write()
     return OK
 
 
@@ -62,10 +72,9 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 
     if options.tree is None:
         return options.verifier or list(verifiers.names()), None
-    if options.prompts is not None or options.plot is not None:
+    if options.prompts is not None:
         raise InvalidInputError(
-            "--tree: trees are measured on instance files, and not plotted; "
-            "`python -m lab.design` measures them after prompts"
+            "--tree: trees are measured on instance files; `python -m lab.design` measures them after prompts"
         )
     tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
     if not options.verifier:
@@ -91,7 +100,7 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
     plan = Plan("prompt", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
     with showing_progress() as tell, rows_for(options.output, plan, options.jobs, tell) as rows:
         result = pair_efficiency(title, names, rows)
-        emit(options, report.FORMATS[options.format](result))
+        write_report(options, report.FORMATS, result)
         if options.plot is not None:
             save_pair_plot(result, options.plot)
     return OK
@@ -100,15 +109,19 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
 def run_optimum(options: Namespace) -> int:
     """Write the optima of every instance, their certificates checked."""
     from spec_oracle.audit.rules import named_verifier
-    from spec_oracle.optimum import checked_optima
+    from spec_oracle.optimum import Optimum, checked_optima
     from spec_oracle.report import optimum
+    from spec_oracle.report.progress import showing_progress
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
-    results = {
-        str(path): checked_optima(Instance.load(path), drafting=drafting, exact=options.exact)
-        for path in options.files
-    }
-    emit(options, optimum.FORMATS[options.format](results))
+    results: dict[str, dict[str, Optimum[Any]]] = {}
+    write = partial(write_report, options, optimum.FORMATS, results)
+    with written_if_interrupted(write, results), showing_progress() as tell:
+        for path in options.files:
+            tell(str(path), len(results), len(options.files))
+            found = checked_optima(Instance.load(path), drafting=drafting, exact=options.exact)
+            results[str(path)] = found
+    write()
     return OK
 
 
@@ -117,7 +130,9 @@ _TREE = "what is drafted in place of the K paths: 'delay 1, K = 2, L = 2', 'fan-
 _SIBLINGS = "how the drafts after a node of these trees are drawn"
 _LAWS = tuple(law.value for law in Siblings if law is not Siblings.BEAM)
 _DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object of yours; default: independent"
-_PLOT = "draw block efficiency: of one instance against K and L, or after every prompt"
+_PLOT = (
+    "draw block efficiency: of one instance against K and L or the levels of --tree, or after every prompt"
+)
 EFFICIENCY = Command(
     run,
     "Exact block efficiency, optimum and headroom of verifiers, built in or yours.",

@@ -9,7 +9,7 @@ def run(options: Namespace) -> int:
     """Write the page of a check, or a line on every check."""
     from spec_oracle.report.explain import check_page, list_of_checks
 
-    page = check_page(options.check).replace("](../", "](docs/") if options.check else list_of_checks()
+    page = check_page(options.check).replace("](../../", "](docs/") if options.check else list_of_checks()
     emit(options, page)
     return OK
 

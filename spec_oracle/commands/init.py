@@ -22,6 +22,8 @@ def run(options: Namespace) -> int:
     name = options.subject
     if ":" not in name:
         raise InvalidInputError(f"SUBJECT: expected package.module:object, got {name!r}")
+    if ".py:" in name:
+        raise InvalidInputError(f"SUBJECT: {name!r} is a file: name its module, as your code imports it")
     require_name(name)
     thing = imported(name)
     guessed = guess(thing)
@@ -168,7 +170,7 @@ def adapter_text(name: str, guessed: Guess) -> str:
     module, _, thing = name.partition(":")
     top, dot, rest = thing.partition(".")
     called = f"under_test{dot}{rest}" + guessed.called
-    about = "Keep the sampler contract; see docs/from-your-signature.md of spec-oracle."
+    about = "Keep the sampler contract; see docs/guide/from-your-signature.md of spec-oracle."
     verify = "verify_tree" if guessed.layout == "tree" else "verify"
     functions = [] if guessed.keeps_contract else [_function(verify, about, guessed, called)]
     for one in guessed.optional:
@@ -225,7 +227,7 @@ def _defined(name: str, parameters: str, about: str, body: Sequence[str]) -> str
 
 _TOP, _DISTINCT = "top", "distinct"
 _ACCEPTS = '{}.accepts = {{"{}"}}'
-_LAWS = "how does your drafter choose the children of a node? see docs/audit-your-sampler.md"
+_LAWS = "how does your drafter choose the children of a node? see docs/guide/audit-your-sampler.md"
 _LIBRARIES = {
     r"SimpleNamespace\(": "from types import SimpleNamespace\n",
     r"np\.": "import numpy as np",

@@ -2,13 +2,21 @@
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
+
+if TYPE_CHECKING:
+    from spec_oracle.audit import AuditReport
+
+T = TypeVar("T")
 
 OK, LOSSY, INCONCLUSIVE, FAILED = 0, 1, 2, 3
 """Exit codes: lossless, lossy, inconclusive or nothing tested, usage or internal error."""
@@ -20,8 +28,22 @@ Option: TypeAlias = tuple[tuple[str, ...], Mapping[str, Any]]
 class Parser(argparse.ArgumentParser):
     """Usage errors exit with 3; argparse's own 2 means inconclusive here."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse all arguments; for an option that there is not, the error names the nearest."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            is_option = rest[0].startswith("-")
+            known = [name for action in self._actions for name in action.option_strings] if is_option else []
+            shown = unknown(rest[0].partition("=")[0], known, "option").partition(" known ones are")[0]
+            self.error(shown.rstrip(";") if is_option else f"unexpected argument {rest[0]!r}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
-        """Report a usage error in one line and exit."""
+        """Report a usage error in one line, with the nearest choice for one that is none, and exit."""
+        if found := re.fullmatch(r"argument (.+): invalid choice: '(.*)' \(choose from (.*)\)", message):
+            name, given, choices = found.groups()
+            known = [choice.strip("' ") for choice in choices.split(",")]
+            message = unknown(given, known, "" if name.isupper() else name.split("/")[-1])
         sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
         raise SystemExit(FAILED)
 
@@ -91,10 +113,36 @@ def add(parser: "argparse._ActionsContainer", *options: Option) -> None:
 
 
 def report_options(*formats: str) -> list[Option]:
-    """Return ``--output``, and ``--format`` where there are several; the first is the default."""
-    chosen = value("--format", None, "", default=formats[0], choices=formats)
+    """Return ``--output``; for several formats, the first by default, ``--format`` and ``--report``, too."""
     output = value("--output", "FILE", "write to this file, not to stdout", file_to_write)
-    return [chosen, output] if len(formats) > 1 else [output]
+    if len(formats) == 1:
+        return [output]
+    suffixes = {suffix: form for suffix, form in SUFFIXES.items() if form in formats}
+
+    def report_file(text: str) -> tuple[Path, str]:
+        file = file_to_write(text)
+        if file.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(f"{text}: {unknown(file.suffix, suffixes, 'suffix')}")
+        return file, suffixes[file.suffix]
+
+    also = f"write it to this file, too, as its suffix says: {', '.join(suffixes)}"
+    return [
+        value("--format", None, "", default=formats[0], choices=formats),
+        output,
+        several("--report", "FILE", also, report_file, dest="reports"),
+    ]
+
+
+SUFFIXES = {
+    ".txt": "text",
+    ".json": "json",
+    ".xml": "junit",
+    ".md": "markdown",
+    ".html": "html",
+    ".csv": "csv",
+    ".tex": "latex",
+}
+"""The formats of files, by their suffixes."""
 
 
 def sizes(*, vocab: int, length: int, paths: int | None) -> list[Option]:
@@ -180,11 +228,56 @@ def emit(options: argparse.Namespace, text: str) -> None:
     """Write the result to ``--output``, or to stdout."""
     if options.output is None:
         sys.stdout.write(text)
-        return
+    else:
+        _write("--output", options.output, text)
+
+
+def write_report(
+    options: argparse.Namespace,
+    formats: Mapping[str, Callable[[T], str]],
+    result: T,
+    show: Callable[[str], None] | None = None,
+) -> None:
+    """Write a result as ``--format`` to ``--output`` or stdout, and to each file of ``--report``.
+
+    ``show`` writes text to stdout, where another way than plain is wanted.
+    """
+    text = formats[options.format](result)
+    if show is not None and options.output is None and options.format == "text":
+        show(text)
+    else:
+        emit(options, text)
+    for file, form in options.reports or ():
+        _write("--report", file, formats[form](result))
+
+
+def write_audit(options: argparse.Namespace, report: "AuditReport") -> int:
+    """Write the report of an audit and what ran it; return its exit code."""
+    from spec_oracle.report import AUDIT_FORMATS, formatted
+    from spec_oracle.report.terminal import show
+
+    report = replace(report, command=options.command_line)
+    formats = {name: partial(formatted, name=name, verbose=options.verbose) for name in AUDIT_FORMATS}
+    write_report(options, formats, report, show)
+    return report.exit_code
+
+
+def _write(option: str, file: Path, text: str) -> None:
     try:
-        options.output.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInputError(f"--output: {error}; name a file that you may write to") from None
+        raise InvalidInputError(f"{option}: {error}; name a file that you may write to") from None
+
+
+@contextmanager
+def written_if_interrupted(write: Callable[[], None], results: Sized) -> Iterator[None]:
+    """Write what was found before Ctrl-C or SIGTERM, and let the command end with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if results:
+            write()
+        raise
 
 
 def progress(line: str) -> None:

@@ -15,8 +15,12 @@ def run(options: Namespace) -> int:
     plan = Plan.load(options.plan)
     output = options.output or options.plan.with_suffix(".jsonl")
     how = {"jobs": options.jobs, "backend": options.backend, "scheduler": options.scheduler}
-    with showing_progress() as tell:
-        refused = run_plan(plan, output, progress=tell, **how)
+    try:
+        with showing_progress() as tell:
+            refused = run_plan(plan, output, progress=tell, **how)
+    except KeyboardInterrupt:
+        progress(f"{output}: what is computed is kept; the same command goes on")
+        raise
     progress(f"{output}: {len(plan)} cells" + f', {refused} of them refused: see "error"' * bool(refused))
     return FAILED if refused else OK
 
@@ -27,7 +31,7 @@ SWEEP = Command(
     "spec-oracle sweep plan.toml --output results.parquet",
     options={
         "the plan": [
-            value("plan", "PLAN.toml", "task and axes, see docs/sweeps.md", Path),
+            value("plan", "PLAN.toml", "task and axes, see docs/guide/sweeps.md", Path),
             value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", file_to_write),
         ],
         "where it runs": [

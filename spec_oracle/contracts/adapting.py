@@ -4,7 +4,7 @@
 ``(tokens [B, L+1] int64 padded with -1, num_accepted [B] int64)``, all torch. Rows go into the engine in the
 dtype they come in: float32 is what engines run on, float64 leaves rounding out of an exact law. Without a
 generator the engine draws from torch's global stream, as it does in production. See
-docs/from-your-signature.md for adapters to copy.
+docs/guide/from-your-signature.md for adapters to copy.
 """
 
 from collections.abc import Callable, Iterator

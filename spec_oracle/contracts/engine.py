@@ -22,6 +22,8 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
   (token ids, log-probability of each, "stop" or "length"), None where it tells none; and
   ``raw_probs(context)``, the rows [V] before temperature and all other processors, if these may be told;
 * ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
+* ``batch_invariant``: whether it promises that a request with a seed gets the same completion alone and in
+  any batch;
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
   ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
@@ -50,7 +52,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
-from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
+from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 from verifiers.arrays import Array
@@ -136,9 +138,9 @@ class EngineCode:
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[tuple[Ids, Ids, int, bool], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    _masses: dict[
+        tuple[Ids, Ids, int, TokenOrder], tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    ] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -177,6 +179,12 @@ class EngineCode:
         return callable(getattr(self.engine, method, None))
 
     @cached_property
+    def is_batch_invariant(self) -> bool:
+        """Whether it promises the same completion of a seeded request alone and in any batch."""
+        with raising():
+            return bool(getattr(self.engine, "batch_invariant", False))
+
+    @cached_property
     def chosen_length(self) -> int:
         """The draft length of an engine that has several, 0 of others."""
         with raising():
@@ -185,8 +193,16 @@ class EngineCode:
     @cached_property
     def takes_seeds(self) -> bool:
         """Whether ``generate`` takes a seed."""
+        return self._takes_seeds("generate")
+
+    @cached_property
+    def steps_take_seeds(self) -> bool:
+        """Whether ``generate`` and ``steps`` take a seed."""
+        return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
+
+    def _takes_seeds(self, method: str) -> bool:
         try:
-            return "seed" in inspect.signature(self.engine.generate).parameters
+            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 
@@ -202,7 +218,7 @@ class EngineCode:
         if not self.has("rows_along"):
             return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
         with raising():
-            rows = [*self.engine.rows_along(list(prompt), list(completion))]
+            rows = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
         return np.stack(
             [
                 self.checked_row(row, context, "rows_along")
@@ -215,22 +231,27 @@ class EngineCode:
         return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
 
     def bins(
-        self, prompt: Ids, completion: Ids, places: NDArray[np.float64], bins: int, *, by_rank: bool = True
+        self,
+        prompt: Ids,
+        completion: Ids,
+        places: NDArray[np.float64],
+        bins: int,
+        order: TokenOrder = TokenOrder.PROBABILITY,
     ) -> NDArray[np.int64] | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
-        masses = self._masses_of(prompt, completion, len(places), by_rank=by_rank)
+        masses = self._masses_of(prompt, completion, len(places), order)
         return None if masses is None else equal_bins(*masses, places, bins)
 
     def _masses_of(
-        self, prompt: Ids, completion: Ids, tokens: int, *, by_rank: bool
+        self, prompt: Ids, completion: Ids, tokens: int, order: TokenOrder
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return where the tokens of a completion lie in their rows; short completions come often."""
-        key = prompt, completion, tokens, by_rank
+        key = prompt, completion, tokens, order
         if key not in self._masses:
             if len(self._masses) >= _MOST_MASSES:
                 self._masses.clear()
             rows = lambda before: self.row(prompt + before)  # noqa: E731
-            self._masses[key] = masses_along(rows, self.endings, completion, tokens, by_rank=by_rank)
+            self._masses[key] = masses_along(rows, self.endings, completion, tokens, order)
         return self._masses[key]
 
     def trial(self, prompt: Ids, tokens: int) -> float:
@@ -261,7 +282,7 @@ class EngineCode:
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return what the engine returns for the token after a context, as it is."""
         with raising():
-            return getattr(self.engine, method)(list(context))
+            return copied(getattr(self.engine, method)(list(context)))
 
     def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
         return self.checked_row(self.returned(context, method), context, method)
@@ -310,7 +331,7 @@ class EngineCode:
         # Every call emits a token for each request that has not ended.
         while len(emitted) <= tokens and (len(emitted) == 1 or (emitted[-1] >= 0).any()):
             with raising():
-                emitted.append(np.asarray(session.step().tokens, np.int64))
+                emitted.append(np.array(session.step().tokens, np.int64))
         rows = [tuple(row) for row in np.concatenate(emitted, axis=1).tolist()]
         kept = {row: [token for token in row if token != -1] for row in rows}
         checked = {row: self.checked(completion, tokens, "start_many") for row, completion in kept.items()}
@@ -326,7 +347,14 @@ class EngineCode:
             one: Session = self.engine.start(list(prompt), tokens, seed)
             return one
 
-    def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[object]], bool]) -> None:
+    def each_call(
+        self,
+        engine: Any,
+        prompt: Ids,
+        tokens: int,
+        ended: Callable[[list[object]], bool],
+        seed: int | None = None,
+    ) -> None:
         """Hand what each call of a generation emitted to ``ended``, until that returns true.
 
         ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
@@ -337,11 +365,12 @@ class EngineCode:
             if ended(as_list(emitted, "steps")):
                 raise EnoughError
 
+        seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, on_call=on_call)
+                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
             return
-        shown = engine.steps(list(prompt), tokens)
+        shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):
             raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
         if isinstance(shown, Sequence):
@@ -378,6 +407,12 @@ def as_float64(returned: Array) -> NDArray[np.float64]:
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64
     )
+
+
+def copied(returned: T) -> T:
+    """Return a copy of a row: an engine may write the next one into the same array."""
+    found: T = returned.clone() if hasattr(returned, "clone") else copy.copy(returned)
+    return found
 
 
 def copy_of(engine: T) -> T | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -245,15 +245,13 @@ def seed_all(seed: int) -> None:
     make_generator("torch" if "torch" in sys.modules else "numpy", seed)
 
 
-_random: Final[Callable[..., Array]] = np.random.Generator.random
-
-
 class _Generator(np.random.Generator):
     """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
     def random(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         if out is None:  # once or twice a token: nothing else may cost much
-            return _random(self, size, dtype)
+            draw: Callable[..., Array] = super().random
+            return draw(size, dtype)
         return _into(out, super().random, size, dtype)
 
     def standard_exponential(

@@ -3,16 +3,35 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from numbers import Rational
 from typing import Any
 
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from spec_oracle.notebook import number, table
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of
+
+ROUNDING = 1e-9
+"""Total variation that rounding may leave of a lossless verifier; rationals leave none."""
+
+
+def is_lossless(total_variation: Any) -> bool:
+    """Whether a verifier of this total variation is lossless; rationals must be zero."""
+    return bool(total_variation <= (0 if isinstance(total_variation, Rational) else ROUNDING))
+
+
+def marked(name: str, total_variation: Any) -> str:
+    """Return the name of a verifier, with a mark behind a lossy one; None is no known total variation.
+
+    >>> marked("token", 1e-17), marked("mine", 0.01)
+    ('token', 'mine (lossy)')
+    """
+    return name if total_variation is None or is_lossless(total_variation) else f"{name} (lossy)"
 
 
 @dataclass(frozen=True)
@@ -46,6 +65,21 @@ class Efficiency:
     optimum: Any
     tree: DraftTrees | None = None
 
+    def __repr__(self) -> str:
+        """Return the figures in a line."""
+        figures = f"{number(self.block_efficiency)} tokens per call, optimum {number(self.optimum)}"
+        return f"<Efficiency: {self.label}, {figures}>"
+
+    def _repr_html_(self) -> str:
+        """Return the distribution of the accepted length for a notebook."""
+        rows = [(str(length), number(mass)) for length, mass in enumerate(self.accepted_length)]
+        return table(repr(self)[1:-1], ("accepted drafts", "probability"), rows)
+
+    @property
+    def label(self) -> str:
+        """The name of the verifier, with a mark behind a lossy one."""
+        return marked(self.verifier, self.total_variation)
+
     @property
     def share(self) -> Any:
         """Block efficiency as a share of the optimum."""
@@ -60,8 +94,9 @@ def efficiencies(
     exact: bool = False,
     array: str = "numpy",
     tree: DraftTrees | None = None,
+    note: Callable[[Efficiency], None] = lambda _: None,
 ) -> list[Efficiency]:
-    """Return the exact figures of the named verifiers on one instance.
+    """Return the exact figures of the named verifiers on one instance; calls ``note(figures)`` after each.
 
     Names are those of built-in rules, or ``package.module:object``. Drafts are the K paths of the instance,
     or draft trees of the shape ``tree``, whose siblings a rule must accept.
@@ -75,25 +110,32 @@ def efficiencies(
     optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
-        verifier = named_verifier(name)
-        if tree is not None:
-            results.append(_on_trees(file, instance, (name, verifier), tree, exact=exact, array=array))
-            continue
-        with raising():
-            law = emission_law(verifier, instance, exact=exact, array=array)
-        best = optima(drafting_of(verifier))
-        results.append(
-            Efficiency(
-                file,
-                name,
-                law.block_efficiency,
-                law.total_variation,
-                law.accepted_length_pmf,
-                best,
-                best.block_transport if isinstance(verifier, StatefulVerifier) else best.multi_path,
-            )
-        )
+        rule = name, named_verifier(name)
+        if tree is None:
+            results.append(_on_paths(file, instance, rule, optima, exact=exact, array=array))
+        else:
+            results.append(_on_trees(file, instance, rule, tree, exact=exact, array=array))
+        note(results[-1])
     return results
+
+
+def _on_paths(
+    file: str,
+    instance: Instance,
+    rule: tuple[str, AnyVerifier],
+    optima: Callable[[Siblings], Optima],
+    *,
+    exact: bool,
+    array: str,
+) -> Efficiency:
+    """Return the figures of a rule, by name, on the K paths of the instance."""
+    name, verifier = rule
+    with raising():
+        law = emission_law(verifier, instance, exact=exact, array=array)
+    best = optima(drafting_of(verifier))
+    bound = best.block_transport if isinstance(verifier, StatefulVerifier) else best.multi_path
+    figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
+    return Efficiency(file, name, *figures, best, bound)
 
 
 def _on_trees(
@@ -125,6 +167,16 @@ class Sweep:
     points: tuple[Efficiency, ...]
 
     @property
+    def label(self) -> str:
+        """The name of the verifier, with a mark where it is lossy at any point."""
+        return marked(self.verifier, max(point.total_variation for point in self.points))
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the verifier is lossless at every point."""
+        return self.label == self.verifier
+
+    @property
     def block_efficiency(self) -> list[float]:
         """Tokens per call."""
         return [float(point.block_efficiency) for point in self.points]
@@ -139,17 +191,28 @@ class Sweep:
 class Sweeps:
     """The figures of the same verifiers for K = 1 .. ``num_paths`` and for L = 1 .. ``draft_length``.
 
-    Each sweep keeps the other size as in the instance; it is empty where there is but one value.
+    Each sweep keeps the other size as in the instance; it is empty where there is but one value. On draft
+    trees of the shape ``tree``, L is the number of its levels, and there is no K.
     """
 
     num_paths: int
     draft_length: int
     by_paths: tuple[Sweep, ...]
     by_length: tuple[Sweep, ...]
+    tree: DraftTrees | None = None
 
 
-def sweeps(instance: Instance, names: Sequence[str]) -> Sweeps:
-    """Sweep the named verifiers; raises `InvalidInputError` for an instance with one path of one token."""
+def sweeps(instance: Instance, names: Sequence[str], tree: DraftTrees | None = None) -> Sweeps:
+    """Sweep the named verifiers over K and L, or over the levels of a ``tree``.
+
+    Raises `InvalidInputError` for an instance with one path of one token, and for a tree of one level.
+    """
+    if tree is not None:
+        if tree.shape.levels == 1:
+            raise InvalidInputError("tree: one level leaves nothing to sweep")
+        at = range(1, tree.shape.levels + 1)
+        columns = [efficiencies("", instance, names, tree=tree.cut(levels)) for levels in at]
+        return Sweeps(instance.num_paths, tree.shape.levels, (), _across(names, tuple(at), columns), tree)
     if instance.num_paths == instance.draft_length == 1:
         raise InvalidInputError("instance: one path of one token leaves nothing to sweep")
 
@@ -165,6 +228,12 @@ def _sweep(instance_at: Callable[[int], Instance], largest: int, names: Sequence
     if largest == 1:
         return ()
     at = tuple(range(1, largest + 1))
-    columns = [efficiencies("", instance_at(value), names) for value in at]
+    return _across(names, at, [efficiencies("", instance_at(value), names) for value in at])
+
+
+def _across(
+    names: Sequence[str], at: tuple[int, ...], columns: Sequence[Sequence[Efficiency]]
+) -> tuple[Sweep, ...]:
+    """Return a sweep for each name from the figures of all names at each place."""
     points = zip(*columns, strict=True)
     return tuple(Sweep(name, at, mine) for name, mine in zip(names, points, strict=True))

@@ -111,6 +111,10 @@ class DraftTrees:
                 f"siblings: {name} does not accept {self.siblings.value} ones; it accepts {accepted}"
             )
 
+    def cut(self, levels: int) -> "DraftTrees":
+        """Return the same trees with their first levels only."""
+        return replace(self, shape=FanOuts(self.shape.fan_outs[:levels]))
+
     def law(self, name: str, rule: AnyVerifier, instance: Instance, **how: Any) -> EmissionLaw:
         """Return the law of what a rule emits; ``how`` as of `emission_law`."""
         self.require_accepted(name, rule)

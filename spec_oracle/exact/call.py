@@ -1,5 +1,6 @@
 """One call of a verifier, as the exact laws run it: drafts in, checked emissions out."""
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -42,7 +43,13 @@ class DraftTable:
     """Every draft tree of an instance, and the model rows at its places, in batches that a verifier takes."""
 
     def __init__(
-        self, instance: Instance, drafting: Drafting, chosen: Arithmetic, *, any_order: bool = False
+        self,
+        instance: Instance,
+        drafting: Drafting,
+        chosen: Arithmetic,
+        *,
+        any_order: bool = False,
+        end: float = math.inf,
     ) -> None:
         require_memory(instance.vocab_size, instance.draft_length, exact=instance.target.is_exact)
         numbers = in_rationals(instance) if chosen.is_exact else instance
@@ -52,7 +59,7 @@ class DraftTable:
         if any_order and isinstance(drafting, ShapedTrees):
             self.law = multiset_law(draft, drafting)
         else:
-            self.law = drafting.law(numbers)
+            self.law = drafting.law(numbers, end)
         # One table a model: a batch reads the rows of its nodes there.
         tables = np.concatenate([*draft, target[-1] * 0]), np.concatenate(target)
         self._draft, self._target = map(chosen.probabilities, tables)

@@ -11,7 +11,8 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,13 +79,28 @@ def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> G
     return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
 
 
+class TokenOrder(Enum):
+    """In which order the tokens of a row are put into bins.
+
+    Bins by probability show mass that moves between likely and unlikely tokens, those by id and by a hash of
+    it show ids that never come, whether they lie together or not.
+    """
+
+    PROBABILITY = "probability"
+    ID = "id"
+    HASH = "hash"
+
+
 def masses_along(
-    row: Rows, endings: Sequence[Ids], completion: Ids, tokens: int, *, by_rank: bool = True
+    row: Rows,
+    endings: Sequence[Ids],
+    completion: Ids,
+    tokens: int,
+    order: TokenOrder = TokenOrder.PROBABILITY,
 ) -> tuple[Floats, Floats] | None:
     """Return the mass before each of T = ``tokens`` tokens of a completion, and its own, [T] each.
 
-    The tokens of a row are in order of probability, or of their ids; behind the end of a completion the
-    masses are 0 and 1. None for an impossible completion.
+    Behind the end of a completion the masses are 0 and 1. None for an impossible completion.
     """
     ended = [is_ended(completion[:length], endings) for length in range(1, len(completion) + 1)]
     if any(ended[:-1]) or (len(completion) < tokens and ended[-1:] != [True]):
@@ -95,10 +111,19 @@ def masses_along(
         if chances[token] == 0:
             return None
         first = np.arange(len(chances)) < token
-        if by_rank:
+        if order is TokenOrder.PROBABILITY:
             first = (chances > chances[token]) | ((chances == chances[token]) & first)
+        elif order is TokenOrder.HASH:
+            keys = _hashes(len(chances))
+            first = keys < keys[token]
         before[position], own[position] = chances[first].sum(), chances[token]
     return before, own
+
+
+@lru_cache(maxsize=4)
+def _hashes(vocab_size: int) -> Integers:
+    """Return a number for every id, [V], in an order of no pattern."""
+    return np.random.default_rng(0).permutation(vocab_size)
 
 
 def equal_bins(before: Floats, own: Floats, places: Floats, bins: int) -> Integers:
@@ -110,32 +135,3 @@ def equal_bins(before: Floats, own: Floats, places: Floats, bins: int) -> Intege
     the same bins.
     """
     return np.minimum(((before + places * own) * bins).astype(np.int64), bins - 1)
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """The law [C] of outcomes, and the outcome of a completion; the last one is for impossible ones.
-
-    ``completions`` are those of each outcome, where there is one an outcome.
-    """
-
-    law: Floats
-    outcome: Callable[[Ids], int]
-    completions: tuple[Ids, ...] = ()
-
-    @property
-    def law_of_pairs(self) -> Floats:
-        """The law [C * C] of the outcomes of two independent completions."""
-        return np.outer(self.law, self.law).reshape(-1)
-
-    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> Integers:
-        """Return the outcome of each pair of completions, int [N]."""
-        one, other = (np.array([self.outcome(some) for some in both], np.int64) for both in (first, second))
-        return one * len(self.law) + other
-
-
-def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:
-    """Return one outcome for every completion of a law."""
-    number = {completion: outcome for outcome, completion in enumerate(law)}
-    masses = np.array([*law.values(), 0.0])
-    return Outcomes(masses / masses.sum(), lambda one: number.get(one, len(number)), tuple(law))

@@ -37,11 +37,13 @@ class ConditionalLaw:
     """The law of the emission of one request, given its drafts.
 
     ``leaves``: by accepted prefix, the mass [V] of each token as the last of the emission; one in all.
-    ``assumed`` is the part of it that rests on tokens coming out as others did that were run.
+    ``assumed`` is the part of it that rests on tokens coming out as others did that were run; ``guarded`` is
+    the most that guards of noise against zeros change, in total variation.
     """
 
     leaves: Mapping[Context, Floats]
     assumed: float = 0.0
+    guarded: float = 0.0
 
     @property
     def emissions(self) -> dict[Context, float]:

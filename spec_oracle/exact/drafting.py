@@ -4,6 +4,7 @@ A *shape* is what a drafter fixes before it draws: slots, each below an earlier 
 a tree: of slots with equal siblings the first has the children of all. K paths of L tokens are such a shape.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Number, Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.rationals import to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_whole
@@ -72,8 +74,11 @@ class Drafting(Protocol):
         """The law of siblings: what a rule must accept."""
         ...
 
-    def law(self, instance: Instance) -> DraftLaw:
-        """Enumerate the trees on ``instance``; raises `InvalidInputError` where they do not fit."""
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
+        """Enumerate the trees on ``instance``; raises `InvalidInputError` where they do not fit.
+
+        ``end`` is the processor time from which on `TooManyBranchesError` may be raised.
+        """
         ...
 
     def __hash__(self) -> int: ...
@@ -153,8 +158,9 @@ class ShapedTrees:
         if self.siblings is Siblings.BEAM or (self.siblings is Siblings.PATHS and len(branching) > 1):
             raise InvalidInputError(f"siblings: {self.siblings.value} does not fit {self.shape}")
 
-    def law(self, instance: Instance) -> DraftLaw:
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
         """Enumerate the trees; see `shaped_law`."""
+        require_time(end)
         return shaped_law(_rows(instance, max(1, *self.shape.depths)), self)
 
 
@@ -254,13 +260,14 @@ class LikeliestNodes:
     count: int
     siblings: Siblings = Siblings.TOP
 
-    def law(self, instance: Instance) -> DraftLaw:
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
         """Return the one tree, its places ordered by length, then by draft probability."""
+        require_time(end)
         mass: dict[Context, Number] = {(): _rows(instance, 1)[0][0, 0] * 0 + 1}
         for context in list(np.ndindex(*(instance.vocab_size,) * instance.draft_length)):
-            for end in range(1, len(context) + 1):
-                row = instance.draft.conditional(context[: end - 1])
-                mass[context[:end]] = mass[context[: end - 1]] * row[context[end - 1]]
+            for upto in range(1, len(context) + 1):
+                row = instance.draft.conditional(context[: upto - 1])
+                mass[context[:upto]] = mass[context[: upto - 1]] * row[context[upto - 1]]
         ranked = sorted(mass, key=lambda node: (-mass[node], len(node), node))[1 : self.count + 1]
         places = sorted(ranked, key=len)  # stable
         return _trees_of({tuple(places): mass[()]}, instance, self.count)
@@ -277,7 +284,7 @@ class StochasticBeam:
     width: int
     siblings: Siblings = Siblings.BEAM
 
-    def law(self, instance: Instance) -> DraftLaw:
+    def law(self, instance: Instance, end: float = math.inf) -> DraftLaw:
         """Let whole paths arrive one by one; those that would change no beam are passed over."""
         length, vocab = instance.draft_length, instance.vocab_size
         chances = {path: instance.draft.probability(path) for path in np.ndindex(*(vocab,) * length)}
@@ -287,6 +294,7 @@ class StochasticBeam:
             require_few_drafts(len(states) + len(done), vocab)
             following: dict[tuple[tuple[Context, ...], ...], Number] = defaultdict(int)
             for beams, mass in states.items():
+                require_time(end)
                 after = {path: self._after(beams, path) for path, chance in chances.items() if chance > 0}
                 left = {path: chances[path] for path, grown in after.items() if grown != beams}
                 if not left:

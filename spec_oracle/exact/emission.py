@@ -27,6 +27,7 @@ from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
+from spec_oracle.notebook import number, table
 from spec_oracle.toy import Context, Instance
 from verifiers import AnyVerifier, Path, Siblings, StatefulVerifier, drafting_of, traits_of
 
@@ -43,6 +44,17 @@ class EmissionLaw:
     instance: Instance
     masses: tuple[Numbers, ...]
     decode: Callable[[], Numbers] | None = None
+
+    def __repr__(self) -> str:
+        """Return the figures of the law in a line; no total variation that is still to be decoded."""
+        size = f"V = {self.instance.vocab_size}, L = {self.instance.draft_length}"
+        found = f", total variation {number(self.total_variation)}" if self.decode is None else ""
+        return f"<EmissionLaw: {number(self.block_efficiency)} tokens per call{found}; {size}>"
+
+    def _repr_html_(self) -> str:
+        """Return the distribution of the accepted length for a notebook."""
+        rows = [(str(length), number(mass)) for length, mass in enumerate(self.accepted_length_pmf)]
+        return table(repr(self)[1:-1], ("accepted drafts", "probability"), rows)
 
     @cached_property
     def probabilities(self) -> dict[Context, Number]:
@@ -142,7 +154,7 @@ def emission_law(
         masses = walked_masses(bound, trees, numbers, chosen, any_order=traits.any_order)
     else:
         drawn = paths_of(numbers, trees) if isinstance(trees, Siblings) else trees
-        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order)
+        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order, end=end)
         masses = _enumerated_masses(bound, table, numbers, chosen, end)
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1

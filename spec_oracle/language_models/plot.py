@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from spec_oracle.efficiency.figures import marked
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.report.plot import COLOURS, INK, MUTED, grid, new_figure, save_figure
 
@@ -21,7 +22,7 @@ def save_pair_plot(result: PairEfficiency, path: Path) -> None:
     panels = figure.subplots(1, 1 + bounded, sharey=True, squeeze=False, gridspec_kw=widths)[0]
     figure.suptitle(result.title, color=INK, fontsize=10, fontweight="bold", x=0.02, ha="left")
     _tokens(panels[0], result, rows, prompts)
-    panels[0].set_yticks(range(len(rows)), [row.verifier for row in rows])
+    panels[0].set_yticks(range(len(rows)), [marked(row.verifier, row.largest_tv) for row in rows])
     panels[0].invert_yaxis()
     if bounded:
         _headroom(panels[1], rows)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from spec_oracle.efficiency.figures import is_lossless, marked
 from spec_oracle.language_models.efficiency import PairEfficiency
 from spec_oracle.report.table import Table, formats, percent, plain, short
 
@@ -13,7 +14,7 @@ def _cells(result: PairEfficiency) -> Iterator[tuple[str, ...]]:
     """Yield a row a verifier."""
     for row in result.summaries():
         yield (
-            row.verifier,
+            marked(row.verifier, row.largest_tv),
             *(f"{tokens:.4f}" for tokens in (row.mean, row.least, row.most)),
             "-" if row.optimum is None else f"{row.optimum:.4f}",
             percent(row.headroom, 3),
@@ -38,6 +39,7 @@ def _data(result: PairEfficiency) -> list[dict[str, Any]]:
             "block_efficiency": plain(row.block_efficiency),
             "total_variation": plain(row.total_variation),
             "optimum": plain(row.optimum),
+            "lossless": None if row.total_variation is None else is_lossless(row.total_variation),
         }
         for row in result.rows
     ]

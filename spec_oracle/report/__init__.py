@@ -8,7 +8,8 @@ from spec_oracle.report.audit_github import audit_to_github
 from spec_oracle.report.audit_html import audit_to_html
 from spec_oracle.report.audit_json import audit_to_json, header
 from spec_oracle.report.audit_junit import audit_to_junit
-from spec_oracle.report.audit_text import audit_to_markdown, audit_to_text
+from spec_oracle.report.audit_markdown import audit_to_markdown
+from spec_oracle.report.audit_text import audit_to_text
 
 AUDIT_FORMATS: dict[str, Callable[[AuditReport], str]] = {
     "text": audit_to_text,

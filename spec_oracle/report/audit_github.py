@@ -4,26 +4,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.report.audit_text import again_lines, audit_to_text, clause, counterexample_text
+from spec_oracle.report.audit_text import audit_to_text, clause, failure_lines
+from spec_oracle.report.reading import first_what_is_open, open_checks
+from spec_oracle.report.what_to_do import what_to_do
 
 
 def audit_to_github(report: AuditReport) -> str:
     """Return the text report, then a workflow command for each check that is not simply passed."""
-    lines = [line for subject in report.subjects for line in _annotations(subject)]
+    lines = [line for subject in first_what_is_open(report) for line in _annotations(subject, report.command)]
     return "\n".join([audit_to_text(report), *lines]) + "\n"
 
 
-def _annotations(subject: SubjectReport) -> Iterator[str]:
+def _annotations(subject: SubjectReport, command: str) -> Iterator[str]:
     if subject.error:
         yield _command("error", subject, subject.subject, subject.error)
         return
-    for check in subject.checks:
-        if check.is_settled and not check.known:
-            continue
+    do = what_to_do(subject, command)
+    for check in [
+        *open_checks(subject),
+        *(check for check in subject.checks if check.is_settled and check.known),
+    ]:
         message = f"{check.name}: {check.status.value.replace('-', ' ')}: {clause(check)}"
-        if check.name == "joint" and subject.counterexample is not None:
-            message += f"\n{counterexample_text(subject.counterexample)}"
-        message = "\n".join([message, *again_lines(check)])
+        next_ = [f"do: {do}"] if do and check is open_checks(subject)[0] else []
+        message = "\n".join([message, *failure_lines(subject, check, command), *next_])
         level = "warning" if check.is_settled else "error"
         yield _command(level, subject, f"{subject.subject}: {subject.verdict.value}", message)
 

@@ -6,7 +6,9 @@ from xml.etree import ElementTree as ET
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.report.audit_text import again_lines, clause, counterexample_text
+from spec_oracle.report.audit_text import clause, failure_lines
+from spec_oracle.report.reading import open_checks
+from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.version import tool_version
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -74,8 +76,7 @@ def _case(subject: SubjectReport, check: CheckResult) -> ET.Element:
         ET.SubElement(case, kind).text = f"{check.word.value}: {check.detail}"
         return case
     found = ET.SubElement(case, kind, type=check.status.value, message=clause(check))
-    if kind == "failure" and check.name == "joint" and subject.counterexample is not None:
-        found.text = counterexample_text(subject.counterexample)
-    elif kind == "failure":
-        found.text = "\n".join(again_lines(check)) or None
+    if not check.is_settled:
+        do = what_to_do(subject) if check is open_checks(subject)[0] else ""
+        found.text = "\n".join([*failure_lines(subject, check), *([f"do: {do}"] if do else [])]) or None
     return case

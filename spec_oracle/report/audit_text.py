@@ -1,26 +1,40 @@
-"""An audit for people: a table of verdicts, then for each subject what is wrong and how each check knows."""
+"""An audit on a terminal: verdict, failures, what to do, what passed, and the table of figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from html import escape
 from itertools import groupby
 
 import numpy as np
 
 from spec_oracle.audit.listing import Listed
-from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TextCounterexample
-from spec_oracle.audit.sampler.unexecuted_lines import NOT_JUDGED
-from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
+from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport
+from spec_oracle.audit.results import DECLARED, CheckResult, Status, TextCounterexample
+from spec_oracle.report.reading import (
+    evidence_word,
+    first_open_words,
+    first_what_is_open,
+    headline,
+    is_only_named,
+    is_plainly_lossless,
+    open_checks,
+    passed_line,
+    total_variation_text,
+)
+from spec_oracle.report.table import percent, plural, short, text_table
+from spec_oracle.report.what_to_do import command_for, what_to_do
 from spec_oracle.toy import Instance, ToyModel, context_text
-from spec_oracle.version import tool_version
 
-HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "optimum", "headroom")
+HEAD = ("subject", "verdict", "open", "evidence", "TV", "detects TV", "tokens/call", "optimum", "headroom")
+"""The columns of the table; those without an entry are left out."""
+
+NUMBERS = HEAD[4:]
+"""Those of numbers."""
+
+_LONG = 240
+"""Characters of a finding from which on only its first part is shown."""
 
 _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
-_SHOWN_CONTEXTS = 13
+_SHOWN_CONTEXTS = 5
 _SINCE = {
     "joint failed": "joint failed",
     DECLARED: DECLARED,
@@ -30,77 +44,108 @@ _SINCE = {
 
 
 def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
-    """Return the report for a terminal; with several subjects, the checks only of those with anything open.
+    """Return the report for a terminal; with several subjects, a section only for those with anything to say.
 
-    ``verbose`` shows every subject, and with it scope, sizes, rates and samples.
+    ``verbose`` shows every subject, and with it every check, scope, sizes, rates and samples.
     """
-    table = text_table(HEAD, audit_rows(report), right=range(3, len(HEAD)))
+    is_short = len(report.subjects) > 1 and not verbose
     sections = [
-        subject_text(subject, verbose=verbose)
-        for subject in report.subjects
-        if verbose or len(report.subjects) == 1 or not _is_plainly_lossless(subject)
+        subject_text(subject, report.command, verbose=verbose)
+        for subject in first_what_is_open(report)
+        if not (is_short and is_plainly_lossless(subject))
     ]
-    closing = closing_line(report) + (f"; {_alarm(report.alpha)}" if verbose else "")
-    return "\n\n".join([table, *sections, closing]) + "\n"
+    head, rows = audit_table(report)
+    table = text_table(head, rows, right=[n for n, title in enumerate(head) if title in NUMBERS])
+    kept: dict[str, list[str]] = {}
+    for subject in report.subjects:
+        kept.setdefault(subject.as_on, []).append(subject.subject)
+    reused = [f"as on {day}: {', '.join(names)}" for day, names in kept.items() if day]
+    closing = closing_line(report) + (f"; {alarm_text(report.alpha)}" if verbose else "")
+    return "\n\n".join([*sections, table, *reused, closing]) + "\n"
 
 
-def _is_plainly_lossless(subject: SubjectReport) -> bool:
-    is_settled = not subject.error and all(check.is_settled for check in subject.checks)
-    is_settled &= not any(note.startswith(NOT_JUDGED) for note in subject.remarks.notes)
-    return is_settled and subject.verdict is SubjectVerdict.LOSSLESS
-
-
-def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
-    """Return the counterexample, where there is one, a line a check, and what the subject printed."""
-    rule = f"; rule {rule_of(subject)}" if subject.rule else ""
-    proviso = f", {subject.remarks.proviso}" if subject.remarks.proviso else ""
-    lines = [f"{subject.subject}: {subject.verdict.value}{proviso}{rule}"]
-    if subject.reach.sentence:
-        lines.append(f"  {subject.reach.sentence}")
+def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = False) -> str:
+    """Return what a person reads of one subject, in the order of reading."""
+    lines = [headline(subject)]
     if subject.error:
-        return "\n".join([*lines, f"  could not be audited: {subject.error}"])
-    if subject.counterexample is not None:
-        lines.append(counterexample_text(subject.counterexample))
-    lines += [f"  {line}" for line in check_lines(subject.checks, verbose=verbose)]
+        lines.append(f"  {subject.error}")
+    lines += [f"  {line}" for line in open_lines(subject, command)]
+    if do := what_to_do(subject, command):
+        lines.append(f"  do: {do}")
+    others = [check for check in subject.checks if check not in open_checks(subject)]
+    if not verbose:
+        passed = passed_line(others)
+        lines += [f"  ✓ {passed}"] if passed else []
+        others = [check for check in others if not is_only_named(check)]
+    lines += [f"  {line}" for line in check_lines(others, verbose=verbose)]
     lines += [f"  note: {note}" for note in subject.remarks.notes]
     if verbose:
+        for check in open_checks(subject):
+            lines += [f"  {check.name}: {line}" for line in (check.detail, *statistics(check))]
         lines += [f"  {axis.replace('_', ' ')}: {values}" for axis, values in coverage_lines(subject)]
     lines += [f"  printed: {line}" for line in subject.code.output.splitlines()]
     return "\n".join(lines)
 
 
-def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
-    """Return a line a check: mark, name, how it knows, what it found; what was not tried once a reason."""
-    checks = list(checks)
-    groups: dict[tuple[str, str], list[CheckResult]] = {}
-    untried = Counter(check.detail for check in checks if _is_untried(check))
+def open_lines(subject: SubjectReport, command: str = "") -> list[str]:
+    """Return what is open, a line a check, and below a failure what shows it, its place and its command."""
+    checks = open_checks(subject)
+    grouped: dict[tuple[Status, str], list[CheckResult]] = {}
     for check in checks:
-        is_alone = check.status not in (Status.NOT_RUN, Status.SKIPPED) and (
-            not _is_untried(check) or untried[check.detail] == 1
-        )
-        groups.setdefault((check.name, "") if is_alone else (check.status, check.detail), []).append(check)
+        grouped.setdefault((check.status, check.detail), []).append(check)
     width = max((len(check.name) for check in checks), default=0)
     lines = []
-    for (_, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
-        names, check = ", ".join(check.name for check in group), group[0]
-        found, sign = clause(check, verbose=verbose), mark(check)
-        how = "left out" if check.status is Status.SKIPPED else check.word.value
-        if reason in _SINCE:
-            lines.append(f"{sign} not run, since {_SINCE[reason]}: {names}")
-        elif len(group) > 1:
-            what = "every check" if len(group) == len(checks) else names
-            lines.append(f"{sign} {how}: {what} ({reason})")
-        else:
-            lines.append(f"{sign} {names:<{width}}  {how:<11}  {found}")
-            lines += [f"    {line}" for line in again_lines(check)]
-            if verbose:
-                lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
+    for (status, _), (check, *others) in grouped.items():
+        word = {Status.INCONCLUSIVE: "not decided: ", Status.NOT_RUN: "not run: "}.get(status, "")
+        names = ", ".join(one.name for one in (check, *others))
+        lines.append(f"{mark(check)} {names:<{width}}  {word}{first_clause(check)}")
+        lines += [f"    {line}" for line in failure_lines(subject, check, command)]
     return lines
 
 
-def _is_untried(check: CheckResult) -> bool:
-    """Whether a check that applies found nothing: several may have the same reason."""
-    return check.status is Status.INCONCLUSIVE and check.word is How.NOT_TRIED
+def failure_lines(subject: SubjectReport, check: CheckResult, command: str = "") -> list[str]:
+    """Return what shows a failure, the place in the user's code, and the command that shows it again."""
+    if check.status is not Status.FAILED:
+        return []
+    found = subject.counterexample
+    is_shown_by = found is not None and check is _shown_by(subject)
+    shown, again = (
+        counterexample_lines(found) if found is not None and is_shown_by else ([], again_lines(check))
+    )
+    if not again and subject.kind != "server":
+        again = [f"reproduce: {command_for(subject, command, ['--check', check.name])}"]
+    place = subject.code.place if "(at " not in check.detail else ""
+    return [*shown[:1], *([f"in: {place}"] if place else []), *again, *shown[1:]]
+
+
+def _shown_by(subject: SubjectReport) -> CheckResult | None:
+    """Return the check that the counterexample is of."""
+    failed = [check for check in subject.checks if check.status is Status.FAILED]
+    of_one = [check for check in failed if check.name == "joint" or check.shown.completion is not None]
+    return next(iter([*of_one, *failed]), None)
+
+
+def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
+    """Return a line a check: mark, name, how it knows, what it found; what was left out once a reason."""
+    checks = list(checks)
+    groups: dict[tuple[str, str], list[CheckResult]] = {}
+    for check in checks:
+        key = ("left out", check.detail) if check.status is Status.SKIPPED else (check.name, "")
+        groups.setdefault(key, []).append(check)
+    width = max((len(check.name) for check in checks if check.status is not Status.SKIPPED), default=0)
+    lines = []
+    for (how, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
+        names, check = ", ".join(check.name for check in group), group[0]
+        if reason:
+            since = f"not run, since {_SINCE[reason]}: {names}" if reason in _SINCE else ""
+            lines.append(f"– {since or f'{how}: {names} ({reason})'}")
+            continue
+        lines.append(
+            f"{mark(check)} {names:<{width}}  {check.word.value:<11}  {clause(check, verbose=verbose)}"
+        )
+        if verbose:
+            lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
+    return lines
 
 
 def mark(check: CheckResult) -> str:
@@ -122,12 +167,24 @@ def clause(check: CheckResult, *, verbose: bool = True) -> str:
     return ("passes now" if check.status is Status.PASSED else detail) + _OUT_OF_DATE.format(check.known)
 
 
+def first_clause(check: CheckResult) -> str:
+    """Return the finding of an open check in a sentence: without what else it found, if that is much."""
+    if check.known:
+        return clause(check)
+    if check.status is not Status.FAILED:
+        numbered, should_do, _ = check.detail.partition("should do)")
+        return numbered + should_do if should_do else check.detail.partition("; ")[0]
+    first, *others = check.detail.split("; ")
+    more = f" (and {len(others)} more such findings: -v)"
+    return check.detail if len(check.detail) <= _LONG or not others else first + more
+
+
 def again_lines(check: CheckResult) -> list[str]:
     """Return what a failed check finds on the smallest inputs that show it, and how to run it on them."""
     again = check.shown.inputs
     if again is None:
         return []
-    says = f": {again.says}" if again.says != check.detail else ""
+    says = f": {again.says}" if again.says not in check.detail else ""
     shown = [f"smallest inputs: {again.size}{says}"] if again.size else []
     lost = [f"not saved: {again.not_saved}"] if again.not_saved else []
     return [*shown, f"reproduce: {again.reproduce}", *lost]
@@ -167,27 +224,29 @@ def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
         yield axis, "; ".join(f"{cover} {', '.join(values)}" for cover, values in by_cover.items())
 
 
-def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
-    """Return the cells of the table, one row a subject."""
-    return [
-        (_title(subject), subject.verdict.value, evidence_text(subject), *_figures(subject))
-        for subject in report.subjects
-    ]
+def audit_table(report: AuditReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the titles and the rows of the table, without columns that have no entry."""
+    return with_entries(HEAD, [audit_cells(subject) for subject in report.subjects])
 
 
-def evidence_text(subject: SubjectReport) -> str:
-    """Return the kind of evidence; of engines how far it goes."""
-    return subject.reach.words or subject.evidence.value
+def with_entries(
+    head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return titles and rows without the columns in which every row is empty, or has a dash."""
+    kept = [n for n in range(len(head)) if n < 2 or any(row[n] not in ("", "-") for row in rows)]
+    return tuple(head[n] for n in kept), [tuple(row[n] for n in kept) for row in rows]
 
 
-def _figures(subject: SubjectReport) -> tuple[str, ...]:
+def audit_cells(subject: SubjectReport) -> tuple[str, ...]:
+    """Return the row of the table that a subject has, an entry a title of `HEAD`."""
     tokens, optimum, headroom = subject.block_efficiency, subject.optimum, subject.headroom
     detects, reach = short(subject.smallest_detectable_tv, 2), subject.reach
     if reach.words:
         pair = (short(found[1], 2) for found in (reach.exact, reach.sampled) if found)
         detects = ", ".join(pair) + " a token" * bool(reach.sampled)
-    variations = (short(subject.total_variation, 2), detects)
-    return *variations, short(tokens), short(optimum), percent(headroom)
+    words = (_title(subject), subject.verdict.value, first_open_words(subject), evidence_word(subject))
+    figures = (short(tokens), short(optimum), percent(headroom))
+    return *words, total_variation_text(subject), detects, *figures
 
 
 def _title(subject: SubjectReport) -> str:
@@ -195,19 +254,14 @@ def _title(subject: SubjectReport) -> str:
     return subject.subject if is_named else f"{subject.subject} {subject.code.version}"
 
 
-def rule_of(subject: SubjectReport) -> str:
-    """Return the rule that a subject declares to be, or was found to be; "" where neither is known."""
-    return f"{subject.rule or ''}{' (identified)' if subject.rule_identified else ''}"
-
-
 def closing_line(report: AuditReport) -> str:
     """Return how many subjects have which verdict, which checks are open, exit code, time and seed."""
-    parts = [_verdicts(subject.verdict.value for subject in report.subjects)]
+    parts = [verdicts_text(subject.verdict.value for subject in report.subjects)]
     errors = sum(bool(subject.error) for subject in report.subjects)
     checks = [check for subject in report.subjects if not subject.error for check in subject.checks]
     for word, is_so in (
         ("failed", lambda check: check.status is Status.FAILED),
-        ("inconclusive", lambda check: check.status is Status.INCONCLUSIVE),
+        ("not decided", lambda check: check.status is Status.INCONCLUSIVE),
         ("not run", lambda check: check.status is Status.NOT_RUN),
         ("no longer failing", lambda check: check.known),
     ):
@@ -219,30 +273,36 @@ def closing_line(report: AuditReport) -> str:
     return f"{', '.join(parts)}: exit code {report.exit_code}; {took}seed {report.seed}"
 
 
-def _verdicts(verdicts: Iterable[str]) -> str:
+def verdicts_text(verdicts: Iterable[str]) -> str:
+    """Return how many verdicts of each kind there are."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items()) or "nothing tested"
 
 
-def _alarm(alpha: float) -> str:
+def alarm_text(alpha: float) -> str:
+    """Return what the false-alarm rate of a run means."""
     return f"chance of any false alarm at most {alpha:g}"
 
 
-def counterexample_text(found: Counterexample | TextCounterexample) -> str:
-    """Return its size, its rows, the tokens that show it, and the line that runs it again."""
+def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[list[str], list[str]]:
+    """Return the tokens that show it, its size and its rows; and the command that runs it again."""
     if isinstance(found, TextCounterexample):
         tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
         what = "completions that begin with" if found.is_prefix else "the completion"
         seen = f"{found.seen:.4g} ({found.lower:.4g} to {found.upper:.4g}) of {found.draws:,} completions"
-        head = f"counterexample: after the prompt {found.prompt!r}"
-        shown = f"{what} {tokens}: {found.expected:.4g} expected, {seen} found"
+        shown = [
+            f"{what} {tokens}: {found.expected:.4g} expected, {seen} found",
+            f"counterexample: after the prompt {found.prompt!r}",
+        ]
     else:
         size, total = _size(found), short(found.total_variation)
-        head = "\n  ".join([f"smallest counterexample: {size}; total variation {total}", *_rows(found)])
         probability = f"probability {short(found.gap.expected)} expected, {short(found.gap.actual)} found"
-        shown = f"tokens {_tokens(found.gap.sequence)}: {probability}"
+        shown = [
+            f"tokens {_tokens(found.gap.sequence)}: {probability}",
+            f"smallest counterexample: {size}; total variation {total}",
+            *_rows(found),
+        ]
     lost = getattr(found, "not_saved", "")
-    saved = f"\n  not saved: {lost}" if lost else ""
-    return f"  {head}\n  {shown}\n  reproduce: {found.reproduce}{saved}"
+    return shown, [f"reproduce: {found.reproduce}", *([f"not saved: {lost}"] if lost else [])]
 
 
 def _size(found: Counterexample) -> str:
@@ -299,56 +359,3 @@ def list_to_text(listed: Iterable[Listed]) -> str:
     ]
     hint = "`spec-oracle audit NAME` says how to install an engine that is missing; your code: module:object"
     return "\n\n".join([*parts, hint]) + "\n"
-
-
-def audit_to_markdown(report: AuditReport) -> str:
-    """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
-    return markdown_page(page_rows(report), report.command or "audit(...)", report.alpha, report.seed)
-
-
-@dataclass(frozen=True)
-class PageRow:
-    """What a page says of one subject, as JSON can hold it; ``is_drawn`` if it was sampled."""
-
-    verdict: str
-    is_drawn: bool
-    cells: list[str]
-    remarks: list[str]
-    counterexample: str | None
-
-
-def page_rows(report: AuditReport) -> list[PageRow]:
-    """Return what a page needs, subject by subject."""
-    return [
-        PageRow(
-            subject.verdict.value,
-            any(check.measured.alpha > 0 for check in subject.checks),
-            [*row, rule_of(subject)],
-            [
-                *check_lines(subject.checks),
-                *subject.remarks.notes,
-                *subject.remarks.scope,
-                *(f"printed: {line}" for line in subject.code.output.splitlines()),
-            ],
-            None if subject.counterexample is None else counterexample_text(subject.counterexample),
-        )
-        for row, subject in zip(audit_rows(report), report.subjects, strict=True)
-    ]
-
-
-def markdown_page(rows: Sequence[PageRow], command: str, alpha: float, seed: int) -> str:
-    """Return the page that ``command`` makes of the `page_rows` of subjects; remarks are folded below."""
-    made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    alarm = f"; {_alarm(alpha)}" if any(row.is_drawn for row in rows) else ""
-    counts = f"{_verdicts(row.verdict for row in rows)}{alarm}; seed {seed}"
-    table = markdown_table((*HEAD, "rule"), [row.cells for row in rows])
-    return "\n\n".join(["# spec-oracle audit", made, counts, table, *map(_remarks, rows)]) + "\n"
-
-
-def _remarks(row: PageRow) -> str:
-    """Return what is known of one subject: the counterexample first, or, where there is none, folded."""
-    title = escape(f"{row.cells[0]}: {row.verdict}")
-    items = "\n".join(f"<li>{escape(line)}</li>" for line in row.remarks)
-    if row.counterexample:
-        return f"## {title}\n\n```\n{row.counterexample}\n```\n\n<ul>\n{items}\n</ul>"
-    return f"<details><summary>{title}</summary><ul>\n{items}\n</ul></details>"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from spec_oracle.efficiency import Efficiency
+from spec_oracle.efficiency.figures import is_lossless
 from spec_oracle.json_data import Json
 from spec_oracle.report.table import Table, formats, percent, plain, short
 
@@ -12,7 +13,7 @@ HEAD = ("verifier", "tokens/call", "TV", "P(accepted = 0, 1, ...)", "optimum", "
 def cells(result: Efficiency) -> tuple[str, ...]:
     """Return the row of a table under `HEAD`."""
     return (
-        result.verifier,
+        result.label,
         short(result.block_efficiency, 6),
         short(result.total_variation, 2),
         "  ".join(short(mass, 4) for mass in result.accepted_length),
@@ -52,6 +53,7 @@ def _data(results: Sequence[Efficiency]) -> list[dict[str, Json]]:
             "block_transport_optimum": plain(result.optima.block_transport),
             "tree": None if result.tree is None else str(result.tree),
             "tree_optimum": None if result.tree is None else plain(result.optimum),
+            "lossless": is_lossless(result.total_variation),
         }
         for result in results
     ]

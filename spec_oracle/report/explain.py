@@ -58,10 +58,11 @@ def check_page(name: str) -> str:
     against = "A failure proves that output is not distributed as the target's: the verdict is lossy."
     otherwise = "A failure leaves the verdict as it is, and the exit code is not 0."
     found = [
-        f"* {line.removeprefix(f'{name}: ')} ([{page}](../findings/{page}.md))"
+        f"* {line.removeprefix(f'{name}: ')} ([{page}](../../findings/{page}.md))"
         for page, line in FOUND.items()
         if line.startswith(f"{name}: ")
     ]
+    none = "Nothing so far; its specimens are listed in [the kill matrix](../../evidence/specimens.md)."
     return f"""# `{name}`
 
 {check.question[0].upper()}{check.question[1:]}
@@ -74,7 +75,7 @@ def check_page(name: str) -> str:
 
 ## Found in the wild
 
-{chr(10).join(found) or "Nothing so far; its specimens are listed in [the kill matrix](../specimens.md)."}
+{chr(10).join(found) or none}
 
 ## Reproduce
 

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.errors import InvalidInputError, SpecOracleError, not_installed
 from verifiers import Siblings, StatefulVerifier, drafting_of
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def new_figure(**options: object) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        why = "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
-        raise MissingExtraError(why) from None
+        raise MissingExtraError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
     return Figure(facecolor="white", **options)
 
 
@@ -59,15 +58,19 @@ def save_figure(figure: "Figure", output: Path) -> None:
 def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
     """Draw the verifiers against K and L, and write the picture; errors as `new_figure` and `save_figure`.
 
-    One row of panels for each optimum that applies: by drafting law, and with or without carry-over.
+    One row of panels for each optimum that applies: by drafting law, and with or without carry-over; one row
+    on draft trees. Lossy verifiers are marked, and their lines are broken.
     """
+    length = f"draft length L  (K = {found.num_paths})"
     drawn = (
         (f"draft paths K  (L = {found.draft_length})", found.by_paths),
-        (f"draft length L  (K = {found.num_paths})", found.by_length),
+        (length if found.tree is None else f"levels of the tree  ({found.tree.shape})", found.by_length),
     )
     columns = [column for column in drawn if column[1]]
     names = [sweep.verifier for sweep in columns[0][1]]
     rows = [list(members) for _, members in groupby(sorted(names, key=_row_key), _row_key)]
+    if found.tree is not None:
+        rows = [names]
     heights = [max(1.9, LABEL_INCHES * (len(members) + 1) + 0.3) for members in rows]
     inches = (4.1 * len(columns) + 2.6, sum(heights) + 0.75 * len(rows) + 0.8)
     figure = new_figure(figsize=inches)
@@ -90,7 +93,8 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
             mine = [sweep for sweep in sweeps if sweep.verifier in members]
             _draw(axes, mine)
             axes.set_xlabel(label, color=MUTED, fontsize=9)
-        panels[0].set_title(_row_title(members[0]), loc="left", color=INK, fontsize=10)
+        on_trees = found.tree and f"draft trees, {found.tree.siblings.value} siblings"
+        panels[0].set_title(on_trees or _row_title(members[0]), loc="left", color=INK, fontsize=10)
         panels[0].set_ylabel("tokens per call", color=MUTED, fontsize=9)
         _label(panels[-1], mine, height)
     save_figure(figure, output)
@@ -123,7 +127,8 @@ def _draw(axes: "Axes", sweeps: Sequence[Sweep]) -> None:
     """Draw the optimum as a thick line and the verifiers over it."""
     axes.plot(sweeps[0].at, sweeps[0].optimum, color=INK, linewidth=4, alpha=0.85, solid_capstyle="round")
     for index, sweep in enumerate(sweeps):
-        axes.plot(sweep.at, sweep.block_efficiency, linewidth=1.5, markersize=4.5, **_style(index))
+        line = "-" if sweep.is_lossless else ":"
+        axes.plot(sweep.at, sweep.block_efficiency, line, linewidth=1.5, markersize=4.5, **_style(index))
     axes.set_xticks(sweeps[0].at)
     axes.margins(x=0.06, y=0.1)
     grid(axes, "y")
@@ -137,9 +142,7 @@ _LINE = {"arrowstyle": "-", "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5), 
 
 def _label(axes: "Axes", sweeps: Sequence[Sweep], height: float) -> None:
     """Name every line at its right end, spread so that no two labels overlap; ``height`` is in inches."""
-    ends = [
-        (sweep.block_efficiency[-1], sweep.verifier, _style(i)["color"]) for i, sweep in enumerate(sweeps)
-    ]
+    ends = [(sweep.block_efficiency[-1], sweep.label, _style(i)["color"]) for i, sweep in enumerate(sweeps)]
     best = sweeps[0].optimum[-1]
     if not isnan(best):
         ends.append((best, "optimum", INK))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import Protocol
 
 from rich.console import Console
@@ -19,8 +19,8 @@ from rich.progress import (
 PATIENCE = 2.0
 """Seconds of work before a bar appears."""
 
-EVERY = 5.0
-"""Seconds between two lines on the same work, where there is no bar."""
+EVERY = 15.0
+"""Seconds without a line after which one says what runs, where there is no bar."""
 
 
 class Tell(Protocol):
@@ -39,7 +39,7 @@ class Tell(Protocol):
 def showing_progress(console: Console | None = None) -> Iterator[Tell]:
     """Yield what shows progress: on a terminal a bar with the time left, elsewhere lines.
 
-    There, what stays the same is told again now and then.
+    There, a line says what runs whenever there was none for `EVERY` seconds.
     """
     shown = console or Console(stderr=True)
     columns = (
@@ -50,25 +50,38 @@ def showing_progress(console: Console | None = None) -> Iterator[Tell]:
     task = bar.add_task("", total=None)
     later = Timer(PATIENCE, bar.start)
     later.start()
-    last, at = "", 0.0
+    started = at = time.monotonic()
+    last, count, doing = "", "", ""
+
+    def show(line: str) -> None:
+        nonlocal at
+        at = time.monotonic()
+        shown.print(line.strip(), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def progress(what: str, done: int, of: int, *, step: bool = False, now: str = "") -> None:
-        nonlocal last, at
+        nonlocal last, count, doing
         bar.update(task, completed=done, total=of or None, description=now)
-        if not what or (step and shown.is_terminal):
-            return
-        told, line = time.monotonic(), f"[{done}/{of}] {what}" if of else f"[{done}] {what}"
-        if what == last:
-            if shown.is_terminal or told - at < EVERY:
-                return
-            left = bar.tasks[0].time_remaining
-            line += f", {now}" if now else "" if left is None else f", {left:.0f} s left"
-        last, at = what, told
-        shown.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        count, doing = f"[{done}/{of}]" if of else f"[{done}]" if done else "", now
+        if what and what != last and not (step and shown.is_terminal):
+            last = what
+            show(f"{count} {what}")
 
+    def repeat() -> None:
+        while not ended.wait(EVERY / 10):
+            if time.monotonic() - at >= EVERY:
+                left = bar.tasks[0].time_remaining
+                time_left = f"{left:.0f} s left" if left else f"{time.monotonic() - started:.0f} s so far"
+                show(f"{count} {doing or ', '.join(filter(None, (last, time_left)))}")
+
+    ended, repeating = Event(), Thread(target=repeat, daemon=True, name="spec-oracle progress")
+    if not shown.is_terminal:
+        repeating.start()
     try:
         yield progress
     finally:
         later.cancel()
         later.join()
         bar.stop()
+        ended.set()
+        if repeating.is_alive():
+            repeating.join()

@@ -2,14 +2,15 @@
 
 import argparse
 import json
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from spec_oracle.commands.options import (
     Command,
-    emit,
     file_to_write,
     flag,
     positive,
@@ -18,8 +19,12 @@ from spec_oracle.commands.options import (
     report_options,
     several,
     value,
+    write_audit,
 )
 from spec_oracle.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from spec_oracle.audit import AuditReport
 
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
@@ -29,9 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
-    from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
-    from spec_oracle.report.terminal import show
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.weights import Weights, load_rows
@@ -42,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
-        options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating
+        *(options.tokens, options.requests, options.detect),
+        *(options.seeded, options.assume_speculating, options.long_tokens, options.stream),
     )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
@@ -63,6 +67,14 @@ def run(options: argparse.Namespace) -> int:
         server = connected(options.url)
         weights = Weights(rows, server.prompts) if rows else None
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
+        written = 0
+
+        def write_line(*found: Any) -> None:
+            nonlocal written
+            if record:
+                record.write(line_of(*found) + "\n")
+                written += 1
+
         subject = ServerSubject(
             server.client.url,
             server,
@@ -71,13 +83,18 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
             started=started,
             draft=same_prompts(draft, server) if draft else weights,
-            record=lambda *found: record and record.write(line_of(*found) + "\n"),
+            record=write_line,
         )
-        report = audit_server(subject, chosen)
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    report = replace(report, command=options.command_line)
-    write(formatted(report, options.format, verbose=options.verbose))
-    return report.exit_code
+        report = audit_server(subject, chosen, partial(print, file=sys.stderr))
+    if record:
+        report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
+    return write_audit(options, report)
+
+
+def _with_note(report: "AuditReport", note: str) -> "AuditReport":
+    (subject,) = report.subjects
+    remarks = replace(subject.remarks, notes=(*subject.remarks.notes, note))
+    return replace(report, subjects=(replace(subject, remarks=remarks),))
 
 
 def _fields(given: list[str]) -> dict[str, object]:
@@ -107,8 +124,10 @@ _DRAFT = "the draft model, or any small one with these token ids: a URL, or loca
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
+_LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
 _FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
+_STREAM = "compare streamed completions, greedy and seeded, with the same ones not streamed"
 AUDIT_SERVER = Command(
     run,
     "Are the completions of a running server distributed as its own model's without speculation?",
@@ -127,11 +146,13 @@ AUDIT_SERVER = Command(
         "the requests": [
             several("--prompt", "PROMPT", _PROMPT, default=[]),
             value("--tokens", "N", "tokens of a completion", positive, 4),
+            value("--long-tokens", "N", _LONG, positive),
             value("--temperature", "T", "of sampling", float, 1.0),
             value("--top-k", "K", _TOP_K, int, 3),
             value("--top-p", "P", "1: off", float, 1.0),
             several("--field", "NAME=JSON", "a field to send with every request", default=[]),
             flag("--seeded", _SEEDED),
+            flag("--stream", _STREAM),
             value("--concurrency", "N", "requests at a time", positive, 4),
             value("--timeout", "SECONDS", "of a request", positive_number, 60.0),
         ],

@@ -67,7 +67,10 @@ class Plan:
         if not isinstance(self.axes, dict) or not self.axes:
             raise InvalidInputError(f"axes: expected a table of lists, got {self.axes!r}")
         for name, values in self.axes.items():
-            if name == "seed" or not isinstance(values, list) or not values:
+            if name == "seed":
+                more = "the seed follows from the arguments; repeat by an axis instance"
+                raise InvalidInputError(f"axes.seed: {more}")
+            if not isinstance(values, list) or not values:
                 raise InvalidInputError(f"axes.{name}: expected a list of values, got {values!r}")
             if len({json.dumps(value) for value in values}) < len(values):
                 raise InvalidInputError(f"axes.{name}: a value comes twice in {values!r}")
@@ -85,8 +88,11 @@ class Plan:
             if not isinstance(found.get(key, {}), dict):
                 raise InvalidInputError(f"{path}: {key}: expected a table, got {found[key]!r}")
         fixed = {name: [value] for name, value in found.get("fixed", {}).items()}
-        plan = cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
-        plan.require_arguments()
+        try:
+            plan = cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
+            plan.require_arguments()
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
         return plan
 
     def require_arguments(self) -> None:

@@ -165,7 +165,7 @@ def _engine(name: str, adapter: str, package: str, notes: str, **facts: Any) -> 
     return Known(name, loader, package, {}, requires=requires, install=command, notes=notes, **facts)
 
 
-_GENERATE = "generate() of small random models; see docs/transformers-generate.md"
+_GENERATE = "generate() of small random models; see docs/evidence/transformers-generate.md"
 _STEP = "speculative_generate_step with a sampler that can be traced"
 _PENALTIES = "see docs/findings/mlx-lm-penalties.md"
 _DRAFTERS = "generate_step with DFlash, MTP and EAGLE-3, and a sampler that can be traced"
@@ -173,8 +173,8 @@ _EAGLE3 = "see docs/findings/mlx-vlm-eagle3.md"
 _PROCESSORS = "see docs/findings/mlx-vlm-processors.md"
 _DRAFTED = "see docs/findings/openvino-speculative-sampling.md"
 _CPP = "Generator with a draft model and with n-grams; samples in C++"
-_AS_SHIPPED = "LLM.generate of small random models as shipped for CPUs; see docs/vllm.md"
-_REPAIRED = "the same with the memory written that vLLM issue 55005 is about; see docs/vllm.md"
+_AS_SHIPPED = "LLM.generate of small random models as shipped for CPUs; see docs/evidence/vllm.md"
+_REPAIRED = "the same with the memory written that vLLM issue 55005 is about; see docs/evidence/vllm.md"
 ENGINES = (
     _engine("transformers-generate", "hugging_face:engines", "transformers", _GENERATE),
     _engine("mlx-lm-generate", "mlx_lm:engines", "mlx-lm", _STEP),

@@ -23,13 +23,13 @@ DEFECTS = {
         "residual(target_probs[b, i], draft_probs[b, i])",
         "target_probs[b, i]",
         1,
-        "joint        failed       total variation",
+        "✗ joint  total variation",
     ),
     "takes the bonus from the row before": (
         "weights = target_probs[b, length]",
         "weights = target_probs[b, length - 1]",
         1,
-        "joint        failed       total variation",
+        "✗ joint  total variation",
     ),
     "rejects 2 % more": (
         "        weights = target_probs[b, length]\n",

@@ -97,14 +97,24 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     short = ("--check", "joint", "--draft-length", "1", "--budget", "8")
     status, shown, _ = typed(*audit, *short, "-v")
     assert status == 0, shown
-    assert "my_sampler_adapter:verify: lossless; rule token (identified)" in shown
+    assert "my_sampler_adapter:verify: lossless; " in shown
+    assert "; rule token (identified)\n" in shown
     assert "my_sampler_adapter:verify_without_draft_probs: lossless" in shown
     assert "not seen to run" not in shown
 
     Path("my_sampler.py").write_text(code.replace("(target - draft_probs).clamp(min=0)", "target"), "utf-8")
     status, shown, _ = typed(*audit, *short)
     assert status == 1
-    assert "my_sampler_adapter:verify: lossy\n  smallest counterexample: 2 tokens, draft length 1" in shown
+    assert "smallest counterexample: 2 tokens, draft length 1" in shown
+    first = "\n".join(shown.splitlines()[:24])
+    assert "my_sampler_adapter:verify: lossy (proven)\n  ✗ joint  total variation 0" in first
+    assert re.search(
+        r"\n      tokens .*: probability .* expected, .* found\n      in: my_sampler_adapter.py:\d+\n", first
+    )
+    assert (
+        "\n  do: look at the test that accepts the first draft, or what is sampled after a rejection (my_"
+        in first
+    )
     again = re.search(r"reproduce: spec-oracle (.*)", shown)[1]
     status, shown, _ = typed(*again.split(), "--check", "joint")
     assert status == 1
@@ -188,7 +198,7 @@ def test_a_report_is_whole_where_stdout_is_no_unicode(typed, encoding):
     assert typed("init", "same_uniform:verify", **settings)[0] == 0
     status, shown, _ = typed("audit", *SHORT, **settings)
     assert status == 1
-    assert "  x joint " in shown
+    assert "  x joint  " in shown
     assert "1 lossy, 1 check failed (joint): exit code 1" in shown
 
 

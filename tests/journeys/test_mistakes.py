@@ -69,6 +69,7 @@ FILES = {
     "plan.toml": 'task = "efficiency"\n[axes]\nverifier = ["token"]\nvocab_sise = [2]\ndraft_length = [2]\n',
     "axes.toml": 'task = "efficiency"\naxes = 3\n',
     "task.toml": 'task = "efficency"\n[axes]\nx = [1]\n',
+    "seed.toml": 'task = "efficiency"\n[axes]\nverifier = ["token"]\nseed = [1]\n',
     "own.toml": 'task = "no_module:task"\n[axes]\nx = [1]\n',
     "empty.toml": "",
     "digits.toml": f'task = "efficiency"\nsubjects = ["token"]\nseed = {"9" * 5000}\n',
@@ -81,7 +82,9 @@ MISTAKES = [
     ("", "COMMAND --help"),
     ("audti token", "audit"),
     ("audit tokn", "did you mean 'token'"),
-    ("audit mine", "module:object"),
+    ("audit mine", "'mine' is a module: name an object in it, mine:verify or mine:"),
+    ("audit nowhere/mine.py:verify", "there is no file nowhere/mine.py"),
+    ("init mine.py:verify", "name its module, as your code imports it"),
     ("audit mine.py", "mine:verify"),
     ("audit mine:", "mine"),
     ("audit :verify", "module"),
@@ -96,6 +99,11 @@ MISTAKES = [
     ("audit token --check jiont", "did you mean 'joint'"),
     ("audit token --skip jiont", "did you mean 'joint'"),
     ("audit token --skip joint --check inputs-kept", "joint"),
+    ("audit token --bugdet 5", "unknown option '--bugdet'; did you mean '--budget'?"),
+    ("audit-server http://127.0.0.1:9 --formt json", "did you mean '--format'?"),
+    ("optimum toy.json --format txet", "unknown --format 'txet'; did you mean 'text'?"),
+    ("optimum toy.json --report found.pdf", "unknown suffix '.pdf'"),
+    ("efficiency toy.json --report found.xml", "unknown suffix '.xml'; known ones are .txt, .json"),
     ("audit token --budget 0", "--budget"),
     ("audit token --budget long", "--budget"),
     ("audit token --alpha 2", "--alpha"),
@@ -173,12 +181,40 @@ MISTAKES = [
     ("instance example --output missing/toy.json", "no folder"),
     ("sweep missing.toml", "missing.toml"),
     ("sweep plan.toml", "vocab_sise"),
-    ("sweep axes.toml", "table"),
+    ("sweep axes.toml", "axes.toml: axes: expected a table"),
+    ("sweep seed.toml", "seed.toml: axes.seed: the seed follows from the arguments"),
     ("sweep task.toml", "efficiency"),
     ("sweep own.toml", "no_module"),
     ("sweep empty.toml", "task"),
     ("sweep broken.toml", "line 1"),
     ("sweep plan.toml --output missing/rows.jsonl", "no folder"),
+    ("audit token --report", "spec-oracle audit --help"),
+    ("audit token --report page.pdf", "known ones are .html, .md, .json, .xml, .txt"),
+    ("audit token --report missing/page.html", "there is no folder missing"),
+    ("audit token --tokens x", "--tokens: invalid"),
+    ("audit token --only layout=contiguous", "AXIS one of vocabularies, lengths"),
+    ("audit token --only layouts=slyced", "did you mean 'sliced'"),
+    ("audit token --only layouts=", "expected AXIS=VALUES"),
+    ("audit token --array torc", "choose from 'numpy', 'torch'"),
+    ("audit block/greedy", "--list, or package.module:object"),
+    ("audit token@1.0", "did you mean 'token'"),
+    ("audit token --update-baseline", "add --baseline FILE"),
+    ("audit token --baseline toy.json", "write it again with --update-baseline"),
+    ("audit token --checks joint", "--help"),
+    ("audit token --config mine.py", "line 2"),
+    ("audit token --exact --array torch", "rationals need array='numpy'"),
+    ("audit token --prompt ,", "--prompt"),
+    ("audit token token2", "did you mean 'token'"),
+    ("efficiency toy.json --format latx", "'latex'"),
+    ("efficiency toy.json --tree K=2", "expected a shape such as 'K = 4, L = 2'"),
+    ("instance random --kind flatt", "choose from 'dirichlet'"),
+    ("instance lm", "required: --prompt"),
+    ("diff toy.json toy.json", "audit again"),
+    ("sweep toy.json", "toy.json"),
+    ("audit-server ftp://127.0.0.1", "expected http://HOST:PORT"),
+    ("audit-server http://127.0.0.1:9 --detect 2", "a number between 0 and 1"),
+    ("init mine:Engine.generate", "name the class"),
+    ("init mine", "expected package.module:object"),
 ]
 
 
@@ -193,8 +229,18 @@ def folder(tmp_path_factory):
         del sys.modules[name]
 
 
-def test_there_are_at_least_sixty():
-    assert len({line for line, _ in MISTAKES}) >= 60
+def test_there_are_at_least_a_hundred_and_twenty():
+    assert len({line for line, _ in MISTAKES}) >= 120
+
+
+def test_a_missing_torch_is_named_with_the_command_that_installs_it(folder, monkeypatch, capsys):
+    how = "torch is not installed; pip install 'spec-oracle[torch]' --extra-index-url https://"
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not there
+    monkeypatch.chdir(folder)
+    (folder / "needs_torch.py").write_text("import torch\n\n\ndef verify(a, b, c, d):\n    return None\n")
+    for words in (["audit", "token", "--array", "torch"], ["init", "needs_torch:verify"]):
+        assert main(words) == 3
+        assert how in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("line", "says"), MISTAKES, ids=[line or "nothing" for line, _ in MISTAKES])

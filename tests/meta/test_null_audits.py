@@ -156,7 +156,7 @@ def small_checks(monkeypatch):
         "SCALE_ROUNDS": 2,
         "SCALE_TYPE_ROUNDS": 1,
         "SCALE_TYPE_REQUESTS": 200,
-        "ENGINE_STEPS_MANY": 500,
+        "ENGINE_TV_WANTED": 0.3,
         "LARGE_TV": 0.3,
     }
     set_effort(monkeypatch, **efforts)

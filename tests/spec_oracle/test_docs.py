@@ -13,7 +13,7 @@ from tests.test_layers import LAYERS, trees
 
 ROOT = Path(__file__).parents[2]
 THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+GLOSSARY = (ROOT / "docs/reference/glossary.md").read_text("utf-8")
 CITATION = re.compile(r'docs/theory\.md,\s+"([^"]+)"')
 
 
@@ -49,12 +49,12 @@ def layers_table():
 
 
 def test_the_architecture_shows_the_layers():
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    assert layers_table() in page, f"put this table into docs/architecture.md:\n{layers_table()}"
+    page = (ROOT / "docs/how-it-works/architecture.md").read_text("utf-8")
+    assert layers_table() in page, f"put this table into docs/how-it-works/architecture.md:\n{layers_table()}"
 
 
 def test_the_architecture_names_modules_that_exist():
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    page = (ROOT / "docs/how-it-works/architecture.md").read_text("utf-8")
     named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page)
     assert len(named) > 30
     folders = (ROOT, ROOT / "spec_oracle")

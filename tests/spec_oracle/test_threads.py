@@ -33,12 +33,23 @@ def joint_of(found):
 
 def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatch):
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
+    monkeypatch.setattr("spec_oracle.audit.sampler.bad_input.PATIENCE", 1.0)
     subject = SamplerSubject("mine", SamplerCode(surroundings.loops_on_nan))
     with watched():
         found = result_of("bad-input", subject, Context(shrink=False))
     assert found.status is Status.FAILED
     assert "NaN target probabilities: still running after 0." in found.detail
     assert "surroundings.py:1" in found.detail
+
+
+def test_bad_input_calls_again_what_takes_long_once(monkeypatch):
+    """As a function that is compiled a second time, for other input."""
+    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
+    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SLOWER", 1.0)
+    code = SamplerCode(surroundings.compiles_for_nan())
+    with watched():
+        found = result_of("bad-input", SamplerSubject("mine", code), Context(shrink=False))
+    assert found.status is Status.PASSED
 
 
 def test_a_thread_that_dies_fails_the_call_that_waits_for_it():

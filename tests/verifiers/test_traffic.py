@@ -18,10 +18,14 @@ CASES = [(rule, dtype) for rule in rules() for dtype in ("float32", "bfloat16")]
     ("rule", "dtype"), by_day(CASES, [case for case in CASES if case[0] in FLAT or case == LOOKING_AHEAD])
 )
 def test_rows_are_read_hardly_more_than_once_and_none_of_float64_is_made(rule, dtype):
-    """Look-ahead needs all rows of all paths normalised, which takes their sums first."""
+    """Look-ahead needs all rows of all paths normalised, which takes their sums first.
+
+    A climb reads a row for each place, and those of the node where it ends once more for each sibling.
+    """
     counted, least = traffic(rule, getattr(torch, dtype))
+    most = {"token": 0.2, "block": 1.1, "lookahead_multipath_block": 2.1, "traversal": 1.04, "univer": 1.04}
     assert not counted.wide
-    assert counted.read <= {"token": 0.2, "block": 1.1, "lookahead_multipath_block": 2.1}.get(rule, 1) * least
+    assert counted.read <= most.get(rule, 1) * least
 
 
 @pytest.mark.parametrize(

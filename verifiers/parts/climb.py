@@ -88,7 +88,8 @@ def climb(drafts: Drafts, places: Places, law_of: Law, order: Array, decisions: 
         return left.after(ratio, law, tested)
 
     above = filled(order[:, 0], ROOT)
-    left = _Surplus(row_after(above), ones(row_after(above)[:, 0]))
+    root = row_after(above)
+    left = _Surplus(root, ones(root[:, 0]))
     # Below an empty place nothing counts: it is never entered.
     entered = xp.stack([left.weight, *[zeros(left.weight)] * drafts.places], axis=1)
     weight = xp.asarray(entered, copy=True)

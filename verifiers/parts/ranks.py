@@ -9,7 +9,7 @@ the lowest rank is selected, of several any with equal chance. It passes v with 
 
     s(v) = q(v) Σ_r π_v(r) worth(r),   worth(r) = (T_r^K - T_{r+1}^K) / (T_r - T_{r+1}),                   (2)
 
-T_r the chance of a rank of at least r at the root. Proof: docs/verifiers/lookahead_multipath_block.md. Ranks
+T_r the chance of a rank of at least r at the root. Proof: docs/rules/lookahead_multipath_block.md. Ranks
 need not be drawn: `selection_chances` sums over them, and one decision selects.
 """
 

@@ -21,8 +21,10 @@ def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array,
     _, copy = xp.unique_inverse(_sketch(target) + _sketch(draft) * 2**0.5 + count)
     chosen = zeros(every[: int(xp.max(copy)) + 1])
     chosen[copy] = every
-    twin = chosen[copy]
-    if xp.all((target == target[twin]) & (draft == draft[twin])) and xp.all(count == count[twin]):
+    (repeated,) = xp.nonzero(chosen[copy] != every)
+    twin = chosen[copy][repeated]
+    is_same = (target[repeated] == target[twin]) & (draft[repeated] == draft[twin])
+    if xp.all(is_same) and xp.all(count[repeated] == count[twin]):
         return chosen, copy
     return every, every
 

@@ -11,7 +11,7 @@ class BalancedMultipathBlockVerifier:
     """Block verification with the rows s^(m) of balanced selection in place of q (ours).
 
     m is the number of drafts at the node: of the paths that pass it, or of its children. Proof of
-    losslessness: docs/verifiers/balanced_multipath_block.md.
+    losslessness: docs/rules/balanced_multipath_block.md.
     """
 
     traits = Traits(any_order=True)

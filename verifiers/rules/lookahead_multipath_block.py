@@ -20,7 +20,7 @@ class LookaheadMultipathBlockVerifier:
 
     Every path has a law of its rank that follows from the rows along it; so has the selected path a law,
     which verification takes in place of q. It is exact to rounding, and in rationals, whatever ``steps``, the
-    least number of ranks: docs/verifiers/lookahead_multipath_block.md. Few ranks cost tokens only. In a tree
+    least number of ranks: docs/rules/lookahead_multipath_block.md. Few ranks cost tokens only. In a tree
     the paths begin where its stem ends. The selection sees how far a path goes on: where that depends on
     other paths, its law is another one.
     """

@@ -66,8 +66,8 @@ HEAD = """\
 Written by `python -m lab.benchmarks.gpu_kit.page` from what `lab/benchmarks/gpu_kit/run.sh` measured on
 {when}; do not edit. Hardware: {hardware}. Every figure on this page is of this machine.
 
-[Language models](../language-models.md#the-gpu-suite) says how each rule is judged, the README what the
-columns mean.
+[Language models](../guide/language-models.md#the-gpu-suite) says how each rule is judged, and what
+the columns mean.
 """
 
 

@@ -12,16 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, outcomes
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, find, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, find, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
@@ -39,12 +36,12 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     cases = subject.cases(context, "generate_batch")
     many = subject.cases(context, "start_many")[:1]
     if not cases and not many:
-        return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
+        return not_asked("needs the optional method generate_batch(); see docs/guide/audit-your-engine.md")
     requests = Requests(subject, context, "batch")
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
         parts += [
-            partial(_same_in_any_batch, case),
+            *([partial(_same_in_any_batch, case)] if case.code.is_batch_invariant else []),
             partial(independent, equal_batches(case, context), BATCHES),
             partial(_independent_beside_seeded, case, requests),
         ]
@@ -128,15 +125,7 @@ def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> C
         drawn = case.code.completions(case.prompt, TOKENS, seeds)
         return list(zip(drawn[1::3], drawn[2::3], strict=True))
 
-    def of(found: Sequence[tuple[Ids, Ids]]) -> NDArray[np.int64]:
-        return kind.pairs(*zip(*found, strict=True))
-
-    two = Experiment(
-        "pairs of requests without seed, beside seeded ones",
-        f"2 x {TOKENS} tokens",
-        dict,
-        many,
-        binned=lambda: OutcomeCells(kind.law_of_pairs, of),
-    )
+    what, size = "pairs of requests without seed, beside seeded ones", f"2 x {TOKENS} tokens"
+    two = Experiment(what, size, dict, many, binned=lambda: crossed([kind, kind]))
     sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV)
     return sampled([two], replace(requests.context, rate=rate), sizes)

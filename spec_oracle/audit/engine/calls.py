@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -18,26 +17,29 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import BINS, ENGINE_TV, EngineRequest, Requests, counted
+from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
-from spec_oracle.audit.results import CheckResult, How, LawResult, Status, failed, remarked
-from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.engine.turns import further_turns
+from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, find, sampled
+from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import Ids, TokenOrder
 
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
 ENGINE_CALLS_SHARE: Final = 0.7
+# Share that is kept for these calls, whatever the completions took.
+ENGINE_PATTERNS_SHARE: Final = 0.2
 ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of a traced engine.
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
-# Tokens and number of the completions in which it looks for tokens that depend on each other.
-ENGINE_POSITIONS: Final = (8, 12_000)
+# Tokens of the completions in which it looks for tokens that depend on each other.
+ENGINE_POSITIONS: Final = 8
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -57,26 +59,43 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
-    """Judge longer completions, and the call after every pattern of acceptance where calls are shown."""
-    subject, context, started = requests.subject, requests.context, time.process_time()
-    showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
-    if not showing:
-        return _completions(requests, cases, rate)
-    found = _completions(requests, cases, rate / 2)
-    if found.status is not Status.PASSED:
-        return found
-    left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
-    after = after_patterns(showing, requests.rounding, replace(context, rate=rate / 2), left)
-    chosen: CheckResult = found if after.status is Status.PASSED else after
-    measured = replace(chosen.measured, draws=found.measured.draws + after.measured.draws)
-    scope = (*found.remarks.scope, *after.remarks.scope)
-    return replace(remarked(chosen, scope=scope), measured=measured)
+    """Judge longer completions, further turns, and calls after every pattern of acceptance if they show."""
+    subject, context, ends = requests.subject, requests.context, ENGINE_CALLS_SHARE * requests.context.budget
+    showing, started = subject.cases(context, "steps"), time.process_time()
+    reserved = ENGINE_PATTERNS_SHARE * context.budget if showing else 0.0
+
+    def patterns(rate: float) -> CheckResult:
+        return after_patterns(requests, showing, rate, max(ends - (time.process_time() - started), reserved))
+
+    parts: list[Callable[[float], CheckResult | None]] = [
+        partial(_completions, requests, cases, context.budget - reserved),
+        partial(further_turns, requests, cases),
+        *([patterns] if showing and not context.is_lossy(subject) else []),
+    ]
+    found: list[CheckResult] = []
+    for part in parts:
+        if (result := part(rate / len(parts))) is not None:
+            found.append(result)
+        if found[-1].status is Status.FAILED:
+            break
+    is_run = not showing or (part is patterns)
+    chosen = next((one for status in _WORST for one in found if one.status is status), found[0])
+    draws = sum(result.measured.draws for result in found)
+    scope = tuple(line for result in found for line in result.remarks.scope)
+    missing = () if is_run else ("the call after every pattern of acceptance was not run after a failure",)
+    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
+    chosen = remarked(chosen, scope=(*scope, *missing), notes=notes)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
 
 
-def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawResult:
-    context = replace(requests.context, rate=rate)
+_WORST: Final = (Status.FAILED, Status.INCONCLUSIVE)
+
+
+def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate: float) -> LawResult:
+    context = replace(requests.context, rate=rate, budget=budget)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     ledger, before = Ledger(context.budget, TRACING * seconds), context.findings
+    tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
@@ -85,7 +104,7 @@ def _completions(requests: Requests, cases: Sequence[Case], rate: float) -> LawR
         context,
         requests.effort(cases),
         rest=requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV),
-        instead=[*sampled_instead(requests, cases)],
+        instead=sampled_instead(requests, cases, lambda _: tokens),
         ledger=ledger,
         doubt=requests.rounding.doubt,
     )
@@ -134,15 +153,6 @@ def in_a_row(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
         yield requests.calls(case, [[short], [short], [short], [then]], group="four requests in a row")
 
 
-def sampled_instead(requests: Requests, cases: Sequence[Case]) -> Iterator[Experiment]:
-    """Yield what is sampled where tracing does not work: completions that are longer still."""
-    tokens, empty = requests.context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS, Ledger(0.0)
-    for case in cases:
-        yield from completions(requests, case, tokens, empty)
-        if case.code.takes_seeds:
-            yield requests.completion(case, tokens, seeded=True)
-
-
 def _cost(found: Sequence[TracedExperiment]) -> tuple[int, float]:
     return sum(one.traced.runs for one in found), sum(one.seconds for one in found)
 
@@ -164,29 +174,27 @@ def equal_batches(case: Case, context: Context) -> Draw:
         with raising():
             width = int(case.code.engine.draft_length) + 1
             step = case.code.session(case.prompt, 2 * width, [None] * size).step()
-            return np.asarray(step.tokens, np.int64)
+            return np.array(step.tokens, np.int64)
 
     return in_turn(emitted)
 
 
 def _independent_positions(case: Case, requests: Requests, rate: float) -> CheckResult:
-    """Judge whether any two tokens of a completion are independent, given what came before each.
+    """Judge whether the tokens of a completion are independent, given what came before each.
 
-    Random numbers that a later call repeats make them dependent. Pairs share their completions, and split
-    the rate.
+    Random numbers that a later call repeats make them dependent: they lead to the same bins by id.
     """
-    tokens, count = ENGINE_POSITIONS
-    drawn = case.code.completions(case.prompt, tokens, [None] * count)
-    found = [
-        case.code.bins(case.prompt, one, requests.rng.random(tokens), BINS, by_rank=False) for one in drawn
-    ]
-    if any(bins is None for bins in found):
-        return failed(f"{case.label}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
-    bins = np.stack([some for some in found if some is not None])
-    uniform = np.full(BINS * BINS, float(BINS) ** -2)
+    tokens, cells = ENGINE_POSITIONS, 2**ENGINE_POSITIONS
 
-    def pair(first: int, second: int, part: float) -> CheckResult:
-        what = f"tokens {first + 1} and {second + 1} of long completions"
-        return judge_rounds(what, [uniform], [[bins[:, first] * BINS + bins[:, second]]], alpha=part)
+    def cell(completion: Ids) -> int:
+        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, TokenOrder.ID)
+        return cells if bins is None else int(bins @ 2 ** np.arange(tokens))
 
-    return first_failure(rate, *(partial(pair, *both) for both in combinations(range(tokens), 2)))
+    def of(found: Sequence[Ids]) -> NDArray[np.int64]:
+        return np.array([cell(one) for one in found], np.int64)
+
+    law = np.append(np.full(cells, 1 / cells), 0.0)
+    what = f"{case.label}, completions of {tokens} tokens in bins by id"
+    one = replace(requests.completion(case, tokens), what=what, binned=lambda: OutcomeCells(law, of))
+    sizes = requests.effort([case], tv=math.inf, wanted=ENGINE_TV_WANTED)
+    return sampled([one], replace(requests.context, rate=rate), sizes)

@@ -5,7 +5,7 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import CheckResult, Findings, remarked
+from spec_oracle.contracts import raising
 
 # How much longer a generation takes when its random numbers are traced: a first guess.
 TRACING = 5.0
@@ -36,6 +37,7 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
         partial(first_tokens, requests, cases),
         context,
         requests.effort(cases),
+        instead=sampled_instead(requests, cases, partial(_of_a_call, context)),
         ledger=ledger,
         doubt=requests.rounding.doubt,
     )
@@ -75,3 +77,21 @@ def completions(
     plain = replace(requests.plain(case, tokens), decides=decides)
     expect = partial(ledger.law_beside, plain)
     return [plain, requests.completion(case, tokens, decides=decides, reference=plain, expect=expect)]
+
+
+def sampled_instead(
+    requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
+) -> list[Experiment]:
+    """Return what is sampled where tracing does not work: completions of so many tokens, with seeds, too."""
+    plain = [one for case in cases for one in completions(requests, case, tokens(case), Ledger(0.0))]
+    seeded = [case for case in cases if case.code.takes_seeds]
+    return [*plain, *(requests.completion(case, tokens(case), seeded=True) for case in seeded)]
+
+
+def _of_a_call(context: Context, case: Case) -> int:
+    """Return the tokens of a whole call of an engine that decodes many requests at once, a few of others."""
+    if not case.code.has("start_many"):
+        return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    with raising():
+        whole = int(case.code.engine.draft_length) + 1
+    return min(context.inputs.tokens or whole, whole)

@@ -6,8 +6,9 @@ reported with the probability of the residual, a constant, and another row are n
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -21,11 +22,17 @@ from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passe
 from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.contracts.engine import Report
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.speculation import speculation_seen
 from spec_oracle.exact.completions import Ids, is_ended
 
-# Tokens and number of the completions after a prompt whose reported log-probabilities are looked at.
-ENGINE_REPORTS: Final = (12, 2)
-# Share of the budget for them; those after one prompt are looked at anyway.
+# Tokens of the completions after a prompt whose reported log-probabilities are looked at, in turn: of two
+# tokens the last one is a correction or a bonus token.
+ENGINE_REPORTS: Final = (12, 12, 1, 2, 2, 2)
+# They go on, up to so many turns, until each kind of token (drafted, correction, bonus, the last one of a
+# completion) was seen so often, as far as the engine counts drafts.
+ENGINE_REPORTS_TURNS: Final = 30
+ENGINE_REPORTS_KINDS: Final = 5
+# Share of the budget for them; the first ones after a prompt are looked at anyway.
 ENGINE_REPORTS_SHARE: Final = 0.1
 
 AFTER, BEFORE = "after temperature and filters", "before temperature and filters"
@@ -41,7 +48,7 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
     known, tokens, draws = set[str](), 0, 0
     tolerance = rounding_of(subject, context).a_token
     for case in cases:
-        found = _Found(case, tolerance)
+        found = _Found(case, tolerance, ends)
         wrong = found.wrong()
         draws, tokens = draws + found.draws, tokens + found.tokens
         if wrong:
@@ -63,20 +70,24 @@ class _Found:
 
     case: Case
     tolerance: float
+    ends: float
     modes: list[str] = field(init=False)
     draws: int = 0
     tokens: int = 0
     reports: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.modes = [AFTER, BEFORE] if self.case.code.has("raw_probs") else [AFTER]
 
     def wrong(self) -> str:
-        """Look at some completions, one of one token last; say what is wrong, "" if nothing is."""
-        longest, count = ENGINE_REPORTS
+        """Look at completions until all kinds of tokens came; say what is wrong, "" if nothing is."""
         every = self.modes
-        for most in (*[longest] * count, 1):
-            report = self.case.code.reported(self.case.prompt, most)
+        for number in range(ENGINE_REPORTS_TURNS * len(ENGINE_REPORTS)):
+            if number >= len(ENGINE_REPORTS) and (self._has_all() or time.perf_counter() > self.ends):
+                break
+            most = ENGINE_REPORTS[number % len(ENGINE_REPORTS)]
+            report = self._reported(most)
             self.draws, self.tokens = self.draws + 1, self.tokens + len(report.tokens)
             if wrong := _end_fault(report, self.case, most):
                 return wrong
@@ -93,15 +104,30 @@ class _Found:
             self.modes = [mode for mode in self.modes if mode in fitting]
         return ""
 
+    def _reported(self, most: int) -> Report:
+        """Return a completion with what is reported of it, and count kinds of its tokens."""
+        code = self.case.code
+        with speculation_seen(code.engine) as seen:
+            report = code.reported(self.case.prompt, most)
+        drafts = seen()
+        code.drafts.seen |= drafts
+        self.kinds["drafted"] += drafts.accepted
+        self.kinds["correction"] += drafts.rejected
+        self.kinds["bonus"] += drafts.accepted and not drafts.rejected
+        self.kinds["last"] += is_ended(report.tokens, code.endings)
+        return report
+
+    def _has_all(self) -> bool:
+        """Whether each kind of token was seen often enough, of those that can be told apart."""
+        counts = ("drafted", "correction", "bonus") if self.case.code.drafts.seen.reported else ()
+        wanted = (*counts, *(("last",) if self.case.code.endings else ()))
+        return all(self.kinds[kind] >= ENGINE_REPORTS_KINDS for kind in wanted)
+
 
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     """Say what is wrong with the log-probabilities if they should be of this mode, "" if nothing is."""
     row: Callable[[Ids], NDArray[np.float64]] = case.code.row if mode == AFTER else case.code.raw_row
-    expected = list[dict[Token, float]]()
-    for place in range(len(report.tokens)):
-        chances = row(case.prompt + report.tokens[:place])
-        with np.errstate(divide="ignore"):
-            expected.append(dict(enumerate(np.log(chances).tolist())))
+    contexts = [case.prompt + report.tokens[:place] for place in range(len(report.tokens))]
     behind = [None] * len(report.logs)
     reported = tuple(
         Reported(token, log, {}) for token, log in zip((*report.tokens, *behind), report.logs, strict=False)
@@ -109,9 +135,20 @@ def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     completion = Completion(report.tokens, ended=False, reported=reported)
     source = f"its {'rows' if mode == AFTER else 'raw_probs'}"
     compared = ReportedLogprobs(
-        completion, expected, case.code.vocab_size, NEGLIGIBLE + 2 * tolerance, source
+        completion,
+        [*map(_logs, map(row, contexts))],
+        case.code.vocab_size,
+        NEGLIGIBLE + 2 * tolerance,
+        source,
     )
+    if compared.differing() and case.code.has("draft_probs"):
+        compared = replace(compared, drafts=[*map(_logs, map(case.code.draft_row, contexts))])
     return compared.fault(Sampling())
+
+
+def _logs(row: NDArray[np.float64]) -> dict[Token, float]:
+    with np.errstate(divide="ignore"):
+        return dict(enumerate(np.log(row).tolist()))
 
 
 def _end_fault(report: Report, case: Case, most: int) -> str:

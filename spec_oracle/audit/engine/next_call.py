@@ -94,24 +94,21 @@ class CallOutcome(NamedTuple):
 class TracedCalls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
-    All within ``seconds`` of processor time. ``fresh``: every run is that of a copy that has generated
-    nothing.
+    All before ``ends``, in seconds of `time.process_time`. With a ``seed``, of requests that have it.
+    ``fresh``: every run is that of a copy that has generated nothing.
     """
 
     case: Case
     tokens: int
-    seconds: float
+    ends: float = math.inf
+    seed: int | None = None
     fresh: bool = False
     runs: int = field(default=0, init=False)
-    ends: float = field(init=False)
     _after: dict[History, list[CallOutcome]] = field(default_factory=dict, init=False)
     _extended: dict[tuple[History, CallResult], History] = field(default_factory=dict, init=False)
     _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        self.ends = time.process_time() + self.seconds
-
-    def seen(self, engine: object, most_calls: int, most_tokens: int) -> Seen:
+    def seen(self, engine: object, most_calls: int, most_tokens: int, seed: int | None) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
 
         The run ends after so many calls, or as soon as there are that many tokens.
@@ -129,8 +126,13 @@ class TracedCalls:
             found.append((tokens, NO_DRAFTS if is_bare else len(emitted) - 1))
             return is_last or sum(len(some) for some, _ in found) >= most_tokens
 
-        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
+        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended, seed)
         return found
+
+    @property
+    def engine(self) -> Any:
+        """What is run: the engine, or a copy of it that has generated nothing."""
+        return copy_of(self.case.code.unused) if self.fresh else self.case.code.engine
 
     def after(self, history: History) -> list[CallOutcome]:
         """Return the outcomes of the call after a history."""
@@ -146,7 +148,7 @@ class TracedCalls:
         code = self.case.code
 
         def run() -> Seen:
-            found = self.seen(copy_of(code.unused) if self.fresh else code.engine, calls, self.tokens)
+            found = self.seen(self.engine, calls, self.tokens, self.seed)
             if len(found) < calls:
                 raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
             return found

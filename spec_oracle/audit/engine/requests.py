@@ -21,13 +21,13 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, TracedOutcome
+from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, TracedOutcome, listed
 from spec_oracle.audit.results import LawResult, WrongCompletion
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact import Gap
-from spec_oracle.exact.completions import Ids, Outcomes, listed_outcomes, product
+from spec_oracle.exact.completions import Ids, TokenOrder, product
 from spec_oracle.statistics import DEFAULT_ALPHA, draws_needed_by_g
 
 ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
@@ -42,6 +42,8 @@ MOST_OUTCOMES = 300
 BINS = 3
 MOST_BINNED = 5
 """How many tokens of a completion have bins: so that there are fewer outcomes than `MOST_OUTCOMES`."""
+FEW_IDS, ID_BINS, MOST_BINNED_WITH_IDS = 8, 27, 3
+"""Ids beyond which tokens have bins by id, too; how many bins; how many places have bins by probability."""
 RARER = 2
 """How many times as many samples as bins outcomes may take."""
 
@@ -66,6 +68,7 @@ class Requests:
     rng: np.random.Generator = field(init=False)
     rounding: Rounding = field(init=False)
     turns: int = field(default=0, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         seed_all(self.context.seed)
@@ -129,7 +132,7 @@ class Requests:
             counted(tokens, "token"),
             expect or partial(_expected, code, every),
             partial(self._beside_last, many, len(every)) if in_pairs else many,
-            None if in_pairs else partial(self._traced, traced_as, turn),
+            None if in_pairs else partial(self.traced, traced_as, turn),
             partial(self._pairs if in_pairs else self._cells, code, every),
             tokens * self.rounding.a_token,
             tokens * self.rounding.unsure,
@@ -139,14 +142,15 @@ class Requests:
             **more,
         )
 
-    def _traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
+    def traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
+        """Return what is traced of requests, whose first seed is number ``turn``."""
         found = traced(asked, most_runs, end, turn)
         asked.code.drafts.seen |= found.speculation
         kept = "; a generation changes the next ones" * found.keeps_state
         many = None
         if found.asked.fresh:
             many = lambda count: [found.asked.sampled(self.rng) for _ in range(count)]  # noqa: E731
-        return TracedOutcome(found.law, found.runs, found.decided, kept, many)
+        return TracedOutcome(found.law, found.runs, found.decided, kept, many, found.guarded)
 
     def _sampled(
         self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool
@@ -171,36 +175,26 @@ class Requests:
         return [(place, one[place], one[-1]) for place, one in zip(places, many(count), strict=True)]
 
     def _cells(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
-        kinds = [outcomes(code, one.prompt, one.tokens, self.rng) for one in every]
-        law = reduce(lambda law, kind: np.outer(law, kind.law).reshape(-1), kinds, np.ones(1))
-        is_one = len(kinds) == 1
-
-        def of(found: Sequence[Any]) -> NDArray[np.int64]:
-            return np.array([_number(kinds, [one] if is_one else one) for one in found], np.int64)
-
-        if not all(kind.completions for kind in kinds):
-            return OutcomeCells(law, of)
-        named = [[*kind.completions, None] for kind in kinds]
-        several = [None if None in some else some for some in itertools.product(*named)]
-        return OutcomeCells(law, of, named[0] if is_one else several)
+        if len(every) == 1:
+            return outcomes(code, every[0].prompt, every[0].tokens, self.rng, by_id=True)
+        return crossed([outcomes(code, one.prompt, one.tokens, self.rng) for one in every])
 
     def _pairs(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
         """Return the cells of the completions of one of the first requests, at a place, and of the last."""
         *others, last = (outcomes(code, one.prompt, one.tokens, self.rng) for one in every)
-        sizes = [len(kind.law) * len(last.law) for kind in others]
-        starts = np.cumsum([0, *sizes[:-1]])
-        law = np.concatenate([np.outer(kind.law, last.law).reshape(-1) for kind in others]) / len(others)
+        kinds = [crossed([kind, last]) for kind in others]
+        starts = np.cumsum([0, *(len(kind.law) for kind in kinds[:-1])])
 
         def of(found: Sequence[tuple[int, Ids, Ids]]) -> NDArray[np.int64]:
-            cells = [starts[place] + _number([others[place], last], pair) for place, *pair in found]
+            cells = [starts[place] + kinds[place].of([tuple(pair)])[0] for place, *pair in found]
             return np.array(cells, np.int64)
 
-        return OutcomeCells(law, of)
+        return OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of)
 
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""
         rounding, remarks = self.rounding, result.remarks
-        notes = remarks.notes
+        notes = (*remarks.notes, *self.notes)
         if result.cause is not None:
             notes = (*notes, *rounding.notes)
         elif rounding.is_assumed:
@@ -219,11 +213,19 @@ def _fresh(rng: np.random.Generator) -> Iterator[int]:
         yield int(rng.integers(2**31))
 
 
-def _number(kinds: Sequence[Outcomes], completions: Sequence[Ids]) -> int:
-    number = 0
-    for kind, completion in zip(kinds, completions, strict=True):
-        number = number * len(kind.law) + kind.outcome(completion)
-    return number
+def crossed(kinds: Sequence[OutcomeCells]) -> OutcomeCells:
+    """Return the cells of tuples of independent outcomes, one of each kind."""
+    law = reduce(lambda law, kind: np.outer(law, kind.law).reshape(-1), kinds, np.ones(1))
+    sizes = [len(kind.law) for kind in kinds]
+
+    def of(found: Sequence[Any]) -> NDArray[np.int64]:
+        columns = [kind.of([one[number] for one in found]) for number, kind in enumerate(kinds)]
+        return np.ravel_multi_index(columns, sizes)
+
+    if not all(kind.outcomes for kind in kinds):
+        return OutcomeCells(law, of)
+    named = itertools.product(*([*kind.outcomes, None] for kind in kinds))
+    return OutcomeCells(law, of, [None if None in some else some for some in named])
 
 
 def asked_of(code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str) -> Asked:
@@ -263,37 +265,47 @@ def generated_together(
     return [as_list(completion) for completion in returned]
 
 
-def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:
-    """Return one outcome a completion, or tokens in bins of equal probability.
+def outcomes(
+    code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator, *, by_id: bool = False
+) -> OutcomeCells:
+    """Return a cell for every completion, or tokens in bins of equal probability.
 
     Bins where completions are too many, or so rare that they take many more samples of an engine that decodes
-    one request at a time. Of long completions the tokens at `binned` places have bins.
+    one request at a time. Of long completions the tokens at `binned` places have bins. ``by_id``: of large
+    vocabularies half of the completions have one token, at any place, in bins by id or by a hash of it.
     """
-    places = binned(tokens)
-    uniform = np.full(BINS ** len(places), float(BINS) ** -len(places))
+    is_mixed = by_id and code.vocab_size > FEW_IDS
+    places = binned(tokens, MOST_BINNED_WITH_IDS if is_mixed else MOST_BINNED)
+    by_rank = BINS ** len(places)
+    masses = [np.full(by_rank, 1 / by_rank)]
+    if is_mixed:
+        masses = [masses[0] / 2, np.full(2 * ID_BINS, 0.25 / ID_BINS)]
+    law = np.concatenate([*masses, [0.0]])
     if code.vocab_size**tokens <= MOST_OUTCOMES:
-        listed = listed_outcomes(code.law(prompt, tokens))
-        needed, for_bins = (
-            draws_needed_by_g(ENGINE_TV, law, alpha=DEFAULT_ALPHA)
-            for law in (listed.law, np.append(uniform, 0.0))
-        )
+        each = listed(code.law(prompt, tokens))
+        needed, for_bins = (draws_needed_by_g(ENGINE_TV, one, alpha=DEFAULT_ALPHA) for one in (each.law, law))
         if needed <= RARER * for_bins or code.has("start_many"):
-            return listed
+            return each
 
-    def outcome(completion: Ids) -> int:
-        bins = code.bins(prompt, completion, rng.random(tokens), BINS)
-        return len(uniform) if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
+    def cell(completion: Ids) -> int:
+        inside = rng.random(tokens)
+        if is_mixed and rng.random() < 0.5:
+            number = int(rng.integers(2))
+            bins = code.bins(prompt, completion, inside, ID_BINS, (TokenOrder.ID, TokenOrder.HASH)[number])
+            return len(law) - 1 if bins is None else by_rank + number * ID_BINS + int(rng.choice(bins))
+        bins = code.bins(prompt, completion, inside, BINS)
+        return len(law) - 1 if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
 
-    return Outcomes(np.append(uniform, 0.0), outcome)
+    return OutcomeCells(law, lambda found: np.array([cell(one) for one in found], np.int64))
 
 
-def binned(tokens: int) -> list[int]:
+def binned(tokens: int, most: int = MOST_BINNED) -> list[int]:
     """Return the places of a completion whose tokens have bins: all, or a few from the first to the last.
 
     >>> binned(4), binned(48)
     ([0, 1, 2, 3], [0, 12, 24, 35, 47])
     """
-    places: list[int] = np.linspace(0, tokens - 1, min(tokens, MOST_BINNED)).round().astype(int).tolist()
+    places: list[int] = np.linspace(0, tokens - 1, min(tokens, most)).round().astype(int).tolist()
     return places
 
 

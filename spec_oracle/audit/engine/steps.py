@@ -1,28 +1,23 @@
-"""What engines that show their steps draft and accept: traced, else sampled."""
+"""What engines that show their steps draft and accept, as experiments of their first two calls."""
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.tracer import Asked, traced
+from spec_oracle.audit.engine.tracer import Asked, TracedLaw, traced
+from spec_oracle.audit.experiment import Experiment, TracedOutcome
 from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, Session
-from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.engine import EngineCode, Session, copied
 from spec_oracle.contracts.speculation import Speculation
-from spec_oracle.exact.completions import Ids
+from spec_oracle.exact.completions import Ids, summed
 from spec_oracle.toy import Instance, ToyModel
 
-# Generations whose first two calls `draft-law` and `length` sample where they cannot trace them.
-ENGINE_STEPS: Final = 500
-ENGINE_STEPS_MANY: Final = 20_000  # The same for engines that decode many requests at once.
+# Share of the budget for the calls that `draft-law` and `length` sample where they cannot trace them.
+ENGINE_STEPS_SHARE: Final = 0.3
 
 CALLS = 2
 """Calls that are looked at: what the first one leaves behind shows in the second."""
@@ -40,37 +35,52 @@ class SeenStep(NamedTuple):
 
 
 Steps = tuple[SeenStep, ...]
+Outcome: TypeAlias = Callable[[Steps], Any]
+
+
+def of_steps(case: Case, what: str, outcome: Outcome, **more: Any) -> Experiment:
+    """Return the experiment of what the first calls show, of which ``outcome`` is judged."""
+
+    def trace(most_runs: int, end: float) -> TracedOutcome:
+        del most_runs, end
+        found = traced_steps(case)
+        law = summed((outcome(steps), mass) for steps, mass in found.law.items())
+        return TracedOutcome(law, found.runs, found.decided)
+
+    def many(count: int) -> list[Any]:
+        return [outcome(steps) for steps in sampled_steps(case, count)]
+
+    usual = {"trace": trace, "shown": str, "tokens": _most_tokens(case.code)}
+    return Experiment(f"{case.label}, {what}", f"{CALLS} calls", many=many, **{**usual, **more})
 
 
 @lru_cache(maxsize=16)
-def traced_steps(case: Case) -> dict[Steps, float]:
+def traced_steps(case: Case) -> TracedLaw:
     """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
 
-    Two checks ask for it in a row.
+    Several experiments of two checks ask for it.
     """
 
     def call(engine: Any, _: object) -> list[list[object]]:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 
-    asked = Asked(case.code, call, lambda calls: _of_requests(calls)[0])
-    found = traced(asked, effort.ENGINE_RUNS)
+    found = traced(Asked(case.code, call, lambda calls: _of_requests(calls)[0]), effort.ENGINE_RUNS)
     found.require_decisions(case.code.law(case.prompt, 1))
     case.code.drafts.seen |= _speculation(found.law)
-    return dict(found.law)
+    return found
 
 
-def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
-    """Yield the first calls of many generations: one after another, or of one batch."""
-    seed_all(context.seed)
-    many = ENGINE_STEPS_MANY if case.code.has("start_many") else 1
-    for _ in range(1 if many > 1 else ENGINE_STEPS):
+def sampled_steps(case: Case, count: int) -> list[Steps]:
+    """Return the first calls of so many generations: one after another, or of one batch."""
+    many, found = count if case.code.has("start_many") else 1, list[Steps]()
+    while len(found) < count:
         session = case.code.session(case.prompt, _most_tokens(case.code), [None] * many)
         with raising():
             calls = _calls(session)
-        found = _of_requests(calls)
-        case.code.drafts.seen |= _speculation(found)
-        yield from found
+        found += _of_requests(calls)
+    case.code.drafts.seen |= _speculation(found)
+    return found
 
 
 def _speculation(found: Iterable[Steps]) -> Speculation:
@@ -92,8 +102,8 @@ def _most_tokens(code: EngineCode) -> int:
 
 def _calls(session: Session) -> list[list[object]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
-    steps = [session.step() for _ in range(CALLS)]
-    return [[getattr(step, name) for name in names] for step in steps]
+    steps = (session.step() for _ in range(CALLS))
+    return [[copied(getattr(step, name)) for name in names] for step in steps]
 
 
 def _of_requests(calls: list[list[object]]) -> list[Steps]:
@@ -111,38 +121,6 @@ def _of_requests(calls: list[list[object]]) -> list[Steps]:
     except (TypeError, ValueError) as error:
         raise ContractError(f"step() must return arrays with one row a request: {error}") from None
     return [tuple(steps) for steps in found]
-
-
-def drafts_off(case: Case) -> tuple[float, str]:
-    """Return how far drafts are from the rows reported with them, at the position where they are farthest.
-
-    Given all that came before, and the row, a draft must have that row as its law; distances are means over
-    what came before.
-    """
-    masses: dict[Any, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for steps, mass in traced_steps(case).items():
-        for number, step in enumerate(steps):
-            for position, (token, row) in enumerate(zip(step.drafts, step.rows, strict=True)):
-                key = (number, position, steps[:number], step.drafts[:position], step.rows[:position], row)
-                masses[key][token] += mass
-    totals: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for (number, position, *_, row), drawn in masses.items():
-        total = math.fsum(drawn.values())
-        gaps = [abs(drawn.get(token, 0.0) - total * chance) for token, chance in enumerate(row)]
-        beyond = [mass for token, mass in drawn.items() if not 0 <= token < len(row)]
-        totals[number, position].append((math.fsum(gaps) + math.fsum(beyond)) / 2)
-    if not totals:
-        return 0.0, "nothing was drafted"
-    (number, position), parts = max(totals.items(), key=lambda item: math.fsum(item[1]))
-    return math.fsum(parts), f"draft {position + 1} of call {number + 1}, {case.label}"
-
-
-def accepted_law(found: Mapping[Steps, float], width: int) -> NDArray[np.float64]:
-    """Return P(tau_1, tau_2) as the engine reports it, flat; raises `ContractError` for false reports."""
-    law = np.zeros((width, width))
-    for steps, mass in found.items():
-        law[accepted_pair(steps)] += mass
-    return law.reshape(-1)
 
 
 def accepted_pair(steps: Steps, *, may_end: bool = False) -> tuple[int, ...]:

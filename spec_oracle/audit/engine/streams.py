@@ -1,6 +1,8 @@
 """The check `streams`: same seed same completion; other seeds, and requests without a seed, independent."""
 
+import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,15 +11,20 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.requests import EngineRequest, Requests
+from spec_oracle.audit.context import Context, first_failure, run_guarded
+from spec_oracle.audit.engine.requests import EngineRequest, Requests, generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, find
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.audit.sampler.dependence import CallSizes, independent
+from spec_oracle.contracts import raising
 from spec_oracle.exact.completions import Ids
 
 ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.
+# Sizes of batches whose seeded requests are asked for alone, too; rounds of them, and tokens.
+ENGINE_SEEDED_BATCHES: Final = (2, 3, 5)
+ENGINE_SEEDED_ROUNDS: Final = 4
+ENGINE_SEEDED_TOKENS: Final = 8
 ENGINE_PAIRS: Final = 240  # Pairs of completions of an engine whose distribution is wrong.
 ENGINE_PAIRS_SHARE: Final = 0.1  # Share of the budget for pairs where they are sampled.
 ENGINE_PAIRS_TV: Final = 0.2  # TV of pairs that samples should detect.
@@ -42,7 +49,39 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
         parts += [partial(_unrelated, some, requests) for some in (cases, seeded) if some]
     else:
         parts.append(partial(_pairs, cases, requests))
-    return first_failure(context.rate, *parts)
+    if not (together := [case for case in seeded if case.code.has("generate_batch")]):
+        return first_failure(context.rate, *parts)
+    counted = run_guarded(partial(_alone_and_in_batches, together, subject.cases(context)))
+    found = first_failure(context.rate, lambda _: counted, *parts)
+    is_said = found.detail == counted.detail
+    return found if is_said else remarked(found, notes=(*found.remarks.notes, f"streams: {counted.detail}"))
+
+
+def _alone_and_in_batches(cases: Sequence[Case], every: Sequence[Case]) -> CheckResult:
+    """Count seeded requests that get the same completion alone and in batches of unlike requests.
+
+    It fails where an engine promises that all do.
+    """
+    same, seeds, tokens = dict[Case, int](), itertools.count(100), ENGINE_SEEDED_TOKENS
+    sizes = ENGINE_SEEDED_BATCHES * ENGINE_SEEDED_ROUNDS
+    for case in cases:
+        prompts, code, same[case] = [one.prompt for one in every if one.name == case.name], case.code, 0
+        for size in sizes:
+            asked = [(prompts[seed % len(prompts)], seed) for seed in itertools.islice(seeds, size)]
+            with raising():
+                found = generated_together(
+                    code.engine, [one for one, _ in asked], tokens, [one for _, one in asked]
+                )
+            together = [code.checked(one, tokens, "generate_batch") for one in found]
+            alone = [code.generated(prompt, tokens, seed) for prompt, seed in asked]
+            same[case] += sum(map(operator.eq, together, alone))
+    promised = [case for case in cases if case.code.is_batch_invariant and same[case] < sum(sizes)]
+    count, total = sum(same.values()), len(cases) * sum(sizes)
+    fact = f"{count} of {total} seeded requests get the same completion alone and in a batch"
+    if promised:
+        return failed(f"{fact}, though batch_invariant is set", draws=2 * total, how=How.SAMPLED)
+    fact += "; if all should, set batch_invariant = True" * (count < total)
+    return passed(fact, draws=2 * total, how=How.SAMPLED)
 
 
 def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:

@@ -20,7 +20,13 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, summed
-from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+from spec_oracle.exact.interception import (
+    NotTracedError,
+    UnrepeatableError,
+    enumerate_calls,
+    guarded,
+    outcomes,
+)
 from spec_oracle.places import raised_at
 
 SEEDS = (0, 1, 2**31 - 1, 2)
@@ -44,7 +50,7 @@ class Asked:
         """Ask once; return what came, and what was seen of drafts."""
         engine = copy_of(self.code.unused) if self.fresh else self.code.engine
         if engine is None:
-            raise NotTracedError("its copies cannot be traced: two of its generators have the same state")
+            raise NotTracedError("it changes between generations and cannot be copied")
         with speculation_seen(engine) as seen, raising():
             returned = self.call(engine, seed)
         return returned, seen()
@@ -59,7 +65,8 @@ class TracedLaw:
     """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
 
     ``asked`` is what was traced: of fresh copies where generations change those that follow, as
-    ``keeps_state`` says. ``decided`` if any random decision was seen.
+    ``keeps_state`` says. ``decided`` if any random decision was seen; ``guarded`` is the most that guards of
+    noise against zeros change, in total variation.
     """
 
     law: Mapping[Any, float]
@@ -68,6 +75,7 @@ class TracedLaw:
     asked: Asked
     decided: bool
     keeps_state: bool = False
+    guarded: float = 0.0
 
     def require_decisions(self, expected: Mapping[Any, float]) -> None:
         """Raise `NoEvidenceError` where no decision was seen of what ``expected`` does not leave certain."""
@@ -94,25 +102,18 @@ def traced_completions(
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedLaw:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
-    Of fresh copies, too, if no decision was seen: a generator that was made with the engine is traced then,
-    since a copy of it is made in every run.
-
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for
     what cannot be a completion.
     """
     try:
-        keeps_state, can_copy = False, asked.code.unused is not None and not asked.fresh
         try:
-            found = _traced(asked, most_runs, end, first_seed)
-            if found.decided or not can_copy:
-                return found
+            return _traced(asked, most_runs, end, first_seed)
         except UnrepeatableError:
-            if not can_copy:
+            if asked.code.unused is None or asked.fresh:
                 raise
-            keeps_state = True
         found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
-        return replace(found, keeps_state=keeps_state)
+        return replace(found, keeps_state=True)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
@@ -132,7 +133,7 @@ def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> Traced
     found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
     seen = reduce(or_, (seen for *_, seen in found))
-    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1)
+    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1, guarded=guarded(branches))
 
 
 def seeds_from(first: int) -> Iterator[int]:

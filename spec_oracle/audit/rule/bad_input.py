@@ -24,7 +24,7 @@ from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
-from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
+from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, how_to_accept_broken, strike
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
@@ -72,9 +72,8 @@ def bad_input(subject: RuleSubject, context: Context) -> CheckResult:
         return passed(detail, how=How.REPLAYED)
     listed = "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items())
     says, call = next(iter(wrong.values()))
-    return with_inputs(
-        failed(listed, how=How.REPLAYED), "one_verification", subject, context, 0.0, call, says
-    )
+    found = failed(listed, how=How.REPLAYED, do=how_to_accept_broken(subject.name, [*wrong]))
+    return with_inputs(found, "one_verification", subject, context, 0.0, call, says)
 
 
 @part

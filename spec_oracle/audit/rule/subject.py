@@ -10,7 +10,6 @@ import numpy as np
 
 import verifiers
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.draftings import (
     DEPTH,
@@ -35,6 +34,7 @@ from spec_oracle.exact.call import (
 )
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.places import defined_at
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import (
     AnyVerifier,

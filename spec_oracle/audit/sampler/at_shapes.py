@@ -13,7 +13,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, NoEvidenceError
 from spec_oracle.audit.sampler.branch_tracing import Watched
-from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.confirm import CallsAtShape, confirm_breach, confirm_shape
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
@@ -28,7 +28,6 @@ from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
-from spec_oracle.exact.interception import EnumeratedGenerator
 from verifiers import Paths
 
 # Seconds that the first shape may take: it shows whether code can be traced at all.
@@ -177,15 +176,10 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     if "generators" in options:
         own = np.flatnonzero(groups[options["generators"]]).tolist()
 
-    def another(generator: object) -> object:
-        if isinstance(generator, EnumeratedGenerator):
-            return EnumeratedGenerator()
-        return new_generator(code.array, next(seeds))
-
     def function(tokens: object, draft: object, target: object, generator: object) -> Any:
         given: dict[str, object] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
-            given["generators"] = {request: another(generator) for request in own}
+            given["generators"] = {request: new_generator(code.array, next(seeds)) for request in own}
         return code.function(tokens, draft, target, generator, **given)
 
     return replace(code, function=function) if options else code
@@ -196,7 +190,7 @@ def confirm_at_shape(
 ) -> None:
     """Raise `NoEvidenceError` unless ordinary calls bear out what was traced at a shape."""
     shape = judged.shape
-    sample = ShapeSample(
+    calls = CallsAtShape(
         _code_at(subject, context, shape),
         tree,
         partial(_batch_at, context, shape),
@@ -205,4 +199,4 @@ def confirm_at_shape(
         context.stream("sampler/shapes/claimed"),
     )
     explained = subject.facts.explained(shape.draft_length + 1)
-    confirm_shape(sample, judged, context, lambda: judge(shape, tree, laws, explained=explained))
+    confirm_shape(calls, judged, context, lambda: judge(shape, tree, laws, explained=explained))

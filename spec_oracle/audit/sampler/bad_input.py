@@ -7,7 +7,7 @@ so one failure is proof.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
@@ -31,7 +32,10 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Paths
 
+BAD_INPUT: Final = "bad-input"
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
+BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
+PATIENCE: Final = 30.0  # Seconds for calls that take too long, which may compile: they are made again.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
 Judged: TypeAlias = NDArray[np.bool_]
@@ -103,7 +107,7 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     ``called`` is the subject with code that is recorded, None for the subject itself.
     """
     called = called or subject
-    least, most = effort.BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
+    least, most = BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
     code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
@@ -117,17 +121,34 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     edges = {"drafts": healthy, "edges": True}
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, object]]] = {}
+    patience = PATIENCE
     for name, call in calls:
         alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
+        started = time.monotonic()
         answer = one_call(called, alone, 0.0, **call, limit=limit)
+        took = time.monotonic() - started
+        if answer.status is Status.FAILED and took >= limit and patience > took + limit:
+            answer = one_call(called, alone, 0.0, **call, limit=patience - took)
+            patience -= time.monotonic() - started
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
     say = partial(check_result, draws=requests * CALLS, how=How.REPLAYED)
     if wrong:
-        listed = say(Status.FAILED, "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()))
+        listed = say(
+            Status.FAILED,
+            "; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()),
+            do=how_to_accept_broken(subject.name, [*wrong]),
+        )
         says, call = next(iter(wrong.values()))
         return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
     return say(Status.PASSED, "broken input is refused, or every emitted token has a positive probability")
+
+
+def how_to_accept_broken(subject: str, wrong: Sequence[str]) -> str:
+    """Return what to write down where no caller passes this broken input; "" if valid input fails, too."""
+    if EDGES in wrong:
+        return ""
+    return how_to_accept(subject, BAD_INPUT, f"no caller passes {', '.join(wrong)}")
 
 
 def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:

@@ -6,7 +6,9 @@ is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], wher
 likely tokens, the first of equally likely ones.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -17,10 +19,10 @@ from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
@@ -165,24 +167,23 @@ def mixed_batches(
 
     For functions with `options_of` only.
     """
-    code = subject.code
-    names, floats, rounds_ = options_of(code), instance.floats, BATCH_MIXED_ROUNDS
-    rng, generator = context.stream("sampler/batch/mixed"), code.generator(context.seed)
+    code, floats = subject.code, instance.floats
+    names, rng = options_of(code), context.stream("sampler/batch/mixed")
+    generator = code.generator(context.seed)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(rounds_):
-            drafts = sampled_drafts(floats, BATCH_MIXED_REQUESTS // rounds_, rng)
-            chosen = _chosen(names, drafts, rng)
-            emissions = code(drafts, generator, chosen)
-            greedy = chosen.get("is_greedy", np.zeros(drafts.batch, dtype=bool))
-            require_possible(code, drafts, emissions, chosen)
-            cells = extended_cells(floats, emissions.tokens, emissions.lengths, rng)
-            yield [cells[~greedy]]
+    def completions(count: int) -> NDArray[np.int64]:
+        drafts = sampled_drafts(floats, count, rng)
+        chosen = _chosen(names, drafts, rng)
+        emissions = code(drafts, generator, chosen)
+        greedy = chosen.get("is_greedy", np.zeros(drafts.batch, dtype=bool))
+        require_possible(code, drafts, emissions, chosen)
+        return extended_cells(floats, emissions.tokens, emissions.lengths, rng)[~greedy]
 
-    law = floats.target.joint(floats.draft_length + 1)
-    mixed = " and ".join(OPTIONS[name] for name in names)
-    what, named = f"completions in batches that mix {mixed}", partial(completion, instance)
-    return judge_rounds(what, [law], rounds(), alpha=rate, named=named, admitted=context.admitted)
+    law, mixed = floats.target.joint(floats.draft_length + 1), " and ".join(OPTIONS[name] for name in names)
+    what, size = f"completions in batches that mix {mixed}", f"{floats.draft_length + 1} tokens"
+    one = numbered(what, size, law, completions, shown=partial(completion, instance))
+    looks = Effort(math.inf, BATCH_MIXED_REQUESTS // BATCH_MIXED_ROUNDS, turns=BATCH_MIXED_ROUNDS - 1)
+    return sampled([one], replace(context, rate=rate), looks)
 
 
 def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, Numbers]:

@@ -6,7 +6,6 @@ No call may remember or repeat another one: completions of several calls, and pa
 import itertools
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Final
@@ -16,16 +15,15 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, sampled_drafts
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS
 from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
-from spec_oracle.audit.sampler.streams import PairToy
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
@@ -39,6 +37,7 @@ CALLS_LEAST_REQUESTS: Final = 100  # The same of slow code.
 CALLS_BESIDE_RULE: Final = 38  # Calls of each size that are compared with a rule.
 CALLS_TV: Final = 0.1  # TV of completions of several calls that must be detected where noise is keyed.
 CALLS_KEYED_REQUESTS: Final = 16  # Requests of a call whose noise is keyed.
+CALLS_KEYED_LOOKS: Final = 10_000  # Looks at their completions, within the budget.
 # Completions of the rule that judge whether its keyed noise keeps the distribution.
 CALLS_RULE_COMPLETIONS: Final = 20_000
 
@@ -96,22 +95,16 @@ def consecutive(
     were kept from the call before are another model's.
     """
     toys = panel(vocab_size, draft_length, subject.num_paths, context.seed)
-    first, second = (toys[name] for name in TURNS)
-    toy = PairToy(subject.code, (first, second), context.stream("sampler/calls/consecutive"))
-    generator = subject.code.generator(context.seed)
-    least, most = CALLS_LEAST_REQUESTS, CALLS_REQUESTS
-    batch = int(np.clip(requests / CALLS_ROUNDS / 2, least, most))
-    rounds = (
-        [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))] for _ in range(CALLS_ROUNDS)
-    )
-    return judge_rounds(
-        "completions of two calls",
-        [toy.law],
-        rounds,
-        alpha=rate,
-        named=toy.completions,
-        admitted=context.admitted,
-    )
+    turns = toys[TURNS[0]], toys[TURNS[1]]
+    made = Calls(subject.code, context.seed, "sampler/calls/consecutive")
+
+    def pairs(count: int) -> tuple[Cells, Cells]:
+        first, second = (made.completions(toy.floats, count) for toy in turns)
+        return first, second
+
+    look = int(np.clip(requests / CALLS_ROUNDS / 2, CALLS_LEAST_REQUESTS, CALLS_REQUESTS))
+    two = pair_of_completions("completions of two calls", turns, pairs)
+    return sampled([two], replace(context, rate=rate), Effort(math.inf, look, turns=CALLS_ROUNDS - 1))
 
 
 def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
@@ -119,33 +112,33 @@ def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
 
     A completion keeps its seed, and every call continues where it ends, so that a position that was drafted
     but not reached comes up again with the same noise. Where the rule's completions follow the law, enough
-    of the engine's that are the same settle it; else they are judged by themselves.
+    of the engine's that are the same settle it; else others are sampled, and judged by themselves.
     """
-    rng, rate = context.stream("sampler/calls/keys"), context.rate
-    law = reduce(np.outer, [TARGET] * TOKENS).reshape(-1)
+    rng, end = context.stream("sampler/calls/keys"), time.perf_counter() + context.budget
     by_engine, by_rule = called_by_keys(engine), by_keys(engine)
-    ruled = _completions(by_rule, rng.integers(2**62, size=CALLS_RULE_COMPLETIONS))
-    of_rule = judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate)
-    needed = rows_needed(CALLS_TV) if of_rule.status is Status.PASSED else math.inf
-    sampled = differing = 0
+    law = reduce(np.outer, [TARGET] * TOKENS).reshape(-1)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        nonlocal sampled, differing
-        end = time.perf_counter() + context.budget
-        while time.perf_counter() < end and (differing or sampled < needed):
-            seeds = rng.integers(2**62, size=CALLS_KEYED_REQUESTS)
-            found = _completions(by_engine, seeds)
-            sampled += len(found)
-            differing += int((found != _completions(by_rule, seeds)).sum())
-            yield [found]
+    def on(what: str, verify: Keyed) -> Experiment:
+        def completions(count: int) -> NDArray[np.int64]:
+            return _completions(verify, rng.integers(2**62, size=(count,)))
 
+        return numbered(what, f"{TOKENS} tokens", law, completions)
+
+    one_look = Effort(math.inf, CALLS_RULE_COMPLETIONS, turns=0)
+    is_rule_right = sampled([on("the rule", by_rule)], context, one_look).status is Status.PASSED
+    alike = 0
+    while is_rule_right and time.perf_counter() < end:
+        seeds = rng.integers(2**62, size=CALLS_KEYED_REQUESTS)
+        if (_completions(by_engine, seeds) != _completions(by_rule, seeds)).any():
+            break
+        if (alike := alike + len(seeds)) >= rows_needed(CALLS_TV):
+            detail = f"all {alike} completions of {TOKENS} tokens equal the rule's with the same keyed noise"
+            power = f"detects a total variation of {CALLS_TV} with power {1 - DEFAULT_MISS}"
+            return passed(f"{detail}; {power}", how=How.REPLAYED, alpha=context.rate, draws=alike)
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
-    found = judge_rounds(what, [law], rounds(), alpha=rate, admitted=context.admitted)
-    if found.status is not Status.PASSED or differing or sampled < needed:
-        return found
-    alike = f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise"
-    detail = f"{alike}; detects a total variation of {CALLS_TV} with power {1 - DEFAULT_MISS}"
-    return replace(found, detail=detail, how=How.REPLAYED)
+    left = replace(context, budget=max(end - time.perf_counter(), 0.0))
+    looks = Effort(math.inf, CALLS_KEYED_REQUESTS, turns=CALLS_KEYED_LOOKS)
+    return sampled([on(what, by_engine)], left, looks)
 
 
 def _completions(verify: Keyed, seeds: NDArray[np.int64]) -> NDArray[np.int64]:

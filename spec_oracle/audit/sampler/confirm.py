@@ -3,8 +3,8 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Sample, numbered
 from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
@@ -43,9 +45,9 @@ def require_decisions(known: list[ConditionalLaw], laws: list[EmissionLaw]) -> N
         raise NoEvidenceError(UNDECIDED)
 
 
-@dataclass
-class ShapeSample:
-    """Ordinary calls at a shape: how often the completion of its request came to each of the ``cells``.
+@dataclass(frozen=True)
+class CallsAtShape:
+    """Ordinary calls at a shape, of which one ``request`` is counted by the ``cells`` of its completion.
 
     ``among`` puts the drafts of a request into the batch of a call.
     """
@@ -56,50 +58,34 @@ class ShapeSample:
     request: int
     cells: TreeCells
     rng: np.random.Generator
-    seconds: float = 0.0
-    slack: ClassVar[float] = 0.0
-    counts: NDArray[np.int64] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.counts = np.zeros(len(self.law), dtype=np.int64)
+    def many(self, count: int) -> NDArray[np.int64]:
+        """Make so many calls; return the cells of the completions, int [N]."""
+        times = self.rng.multinomial(count, chances_of(self.tree)).tolist()
+        drafts = (self.tree.drafts(paths) for paths in self.tree.likely)
+        each = ([self.among(one)] * calls for one, calls in zip(drafts, times, strict=True) if calls)
+        return np.concatenate([self._cell(one) for some in each for one in some])
 
-    @property
-    def law(self) -> NDArray[np.float64]:
-        """The probabilities [cells] that the target gives."""
-        return self.cells.law
-
-    def draw(self, count: int) -> None:
-        """Make so many calls."""
-        times = self.rng.multinomial(count, chances_of(self.tree))
-        for paths, calls in zip(self.tree.likely, times.tolist(), strict=True):
-            if not calls:
-                continue
-            drafts = self.among(self.tree.drafts(paths))
-            for _ in range(calls):
-                self._call(drafts)
-
-    def _call(self, drafts: Paths) -> None:
-        generator = self.code.generator(int(self.rng.integers(2**31)))
-        started = time.perf_counter()
-        found = self.code(drafts, generator)
-        self.seconds += time.perf_counter() - started
+    def _cell(self, drafts: Paths) -> NDArray[np.int64]:
+        found = self.code(drafts, self.code.generator(int(self.rng.integers(2**31))))
         own = slice(self.request, self.request + 1)
-        self.counts[self.cells.of(Emissions(found.tokens[own], found.lengths[own]), self.rng)] += 1
+        return self.cells.of(Emissions(found.tokens[own], found.lengths[own]), self.rng)
 
 
 def confirm_shape(
-    sample: ShapeSample, judged: JudgedShape, context: Context, again: Callable[[], JudgedShape]
+    calls: CallsAtShape, judged: JudgedShape, context: Context, again: Callable[[], JudgedShape]
 ) -> None:
     """Sample between the distribution traced at a shape and the target's; ``again`` traces once more.
 
-    Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and either
-    no random decision was seen or it is traced to another distribution the next time.
+    Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and it is
+    traced to another distribution the next time; `UnlikeError` where no random decision was seen instead.
     """
     assert judged.account is not None
     seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
+    one = numbered("calls", "a completion", calls.cells.law, calls.many)
     is_confirmed = borne_out(
-        sample,
-        sample.cells.law_of(judged.account.following),
+        Sample(one, one.cells),
+        calls.cells.law_of(judged.account.following),
         rate=effort.CLAIM_PART * context.rate,
         seconds=seconds,
         pilot=CLAIM_PILOT,
@@ -107,8 +93,8 @@ def confirm_shape(
     )
     if is_confirmed:
         return
-    if not judged.is_decided and sample.law.max() < _CERTAIN:
-        raise NoEvidenceError(UNDECIDED)
+    if not judged.is_decided and calls.cells.law.max() < _CERTAIN:
+        raise UnlikeError(UNDECIDED)
     is_same = lambda other: abs(other.total_variation - judged.total_variation) < _SAME  # noqa: E731
     require_repeated(again, is_same, time.process_time() + seconds)
 

@@ -7,9 +7,10 @@ target takes with probability 1/2, else any token of the vocabulary; all else is
 alike. A run then has the probability of what its requests emit, the product over them, if each decides by
 numbers of its own. A number that two of them share is decided once, so that the run is too likely.
 
-Such a run counts if each of these requests has the right probability alone, and if the run, made again and
-again with the same decisions, always emits the same: where it decides by numbers that are not traced, it does
-not. A run that is too unlikely is no proof of a defect, since code may decide more than it emits.
+Such a run counts if it, made again and again with the same decisions, always emits the same: where it
+decides by numbers that are not traced, it does not. Numbers are shared if each request has the right
+probability where it alone has an open position; else the code is wrong in batches of that size. A run that is
+too unlikely is no proof of a defect, since code may decide more than it emits.
 """
 
 import math
@@ -37,11 +38,12 @@ from spec_oracle.audit.sampler.dependence import (
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace
+from spec_oracle.audit.sampler.tracer import GENERATOR_SEED
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, parameters_of
+from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import EnumeratedGenerator, Leaf, sample_call
+from spec_oracle.exact.interception import Leaf, sample_call
 from verifiers import Paths
 
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
@@ -73,7 +75,7 @@ _ROUNDING: Final = 0.01
 """Most that rounding changes the log probability of a run."""
 
 _ALONE: Final = 8
-"""Requests of a run that are run alone, to see whether each has the right probability."""
+"""Requests of a run that decide alone in their batch, to see whether each has the right probability."""
 
 
 @part
@@ -93,8 +95,8 @@ def independent_calls(
     runs, shapes = disjoint(subject, context, calls), context.results.get("shapes")
     is_wrong_alone = context.is_lossy(subject) or (shapes is not None and shapes.status is Status.FAILED)
     for run in runs.shared if not is_wrong_alone else ():
-        if run.is_always_shared(rate / 4 / len(runs.shared)):
-            return failed(str(run), alpha=rate, draws=result.measured.draws, how=How.PROVEN)
+        if fault := run.fault(rate / 4 / len(runs.shared)):
+            return failed(fault, alpha=rate, draws=result.measured.draws, how=How.PROVEN)
     long, wide = untraced
     designs = [long] if runs.doubtful or not runs.proven else []
     designs += [wide] if max((shape.vocab_size for shape in runs.proven), default=0) < _LARGE else []
@@ -182,13 +184,17 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _CallsInTurn:
-    """Calls in a row at a shape, with the decisions of a seed, and some of the optional arguments."""
+    """Calls in a row at a shape, with the decisions of a seed, and some of the optional arguments.
+
+    Of each call ``only`` one request has an open position, None for all requests.
+    """
 
     subject: SamplerSubject
     shape: Shape
     calls: int
     options: frozenset[str]
     seed: int
+    only: int | None = None
 
     def excess(self, seconds: float) -> float:
         """Return by how much the log probability of the run is above that of independent requests.
@@ -204,32 +210,35 @@ class _CallsInTurn:
             tokens = emissions.tokens[requests, batch.where]
             chances = batch.drafts.target_probs[requests, 0, batch.where, tokens]
             greedy = batch.options.get("is_greedy", False)  # a likeliest token is no decision
-            expected += float(np.log(np.where(greedy, 1.0, chances)).sum())
-        if leaf.makes_generators:
-            raise NotTracedError("it makes generators from seeds")
+            with np.errstate(divide="ignore"):  # what is certain may come out otherwise
+                expected += float(np.log(np.where(greedy, 1.0, chances)).sum())
         return leaf.log_chance - expected
 
-    def is_always_shared(self, rate: float) -> bool:
-        """Whether a run that was too likely is one: alone each request is right, and the run is repeatable.
+    def fault(self, rate: float) -> str:
+        """Say what a run that was too likely proves, "" for nothing.
 
         Numbers that were not traced fall as they did with probability 1/2 at most.
         """
-        alone = replace(self, shape=replace(self.shape, batch=1), calls=1)
+        requests = np.unique(np.linspace(0, self.shape.batch - 1, _ALONE).astype(int)).tolist()
         try:
-            if any(
-                abs(replace(alone, seed=self.seed + i).excess(math.inf)) > _ROUNDING for i in range(_ALONE)
-            ):
-                return False
-            results = (self._leaf(math.inf)[1].result for _ in range(2 + math.ceil(-math.log2(rate))))
-            first = next(results)
-            return all(_are_equal(first, other) for other in results)
+            for one in requests:
+                alone = replace(self, only=one, calls=1)
+                if abs(excess := alone.excess(math.inf)) > _ROUNDING:
+                    return str(alone) if excess > 0 and alone.is_repeatable(rate) else ""
+            return str(self) if self.is_repeatable(rate) else ""
         except (NotTracedError, SubjectRaisedError, ContractError):
-            return False
+            return ""
+
+    def is_repeatable(self, rate: float) -> bool:
+        """Whether the calls, with the same decisions, return the same every time."""
+        results = (self._leaf(math.inf)[1].result for _ in range(2 + math.ceil(-math.log2(rate))))
+        first = next(results)
+        return all(_are_equal(first, other) for other in results)
 
     def _leaf(self, seconds: float) -> tuple[list[_Batch], Leaf[list[object]]]:
         """Return the batches, and what the calls come to."""
-        code, rng = self.subject.code, np.random.default_rng(self.seed)
-        batches = [_batch(self.shape, self.subject.num_paths, self.options, rng) for _ in range(self.calls)]
+        code, rng, paths = self.subject.code, np.random.default_rng(self.seed), self.subject.num_paths
+        batches = [_batch(self.shape, paths, self.options, rng, self.only) for _ in range(self.calls)]
         given = [
             (
                 [Handed(code, array) for array in code.arguments(batch.drafts)],
@@ -237,7 +246,7 @@ class _CallsInTurn:
             )
             for batch in batches
         ]
-        generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
+        generator = new_generator(code.array, GENERATOR_SEED)
 
         def run() -> list[object]:
             return [
@@ -255,22 +264,33 @@ class _CallsInTurn:
     def __str__(self) -> str:
         several = "a call" if self.calls == 1 else f"{self.calls} calls"
         options = f" with {' and '.join(sorted(self.options))}" if self.options else ""
+        what, where = "requests decide by the same random numbers", ""
+        if self.only is not None:
+            what = "a token is more likely than its target says"
+            where = f", of which request {self.only} alone is not certain"
         return (
-            f"requests decide by the same random numbers: traced in {several} of {self.shape.batch:,} "
-            f"requests{options} (V {self.shape.vocab_size:,}, L {self.shape.draft_length})"
+            f"{what}: traced in {several} of {self.shape.batch:,} requests{options} "
+            f"(V {self.shape.vocab_size:,}, L {self.shape.draft_length}){where}"
         )
 
 
-def _batch(shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator) -> _Batch:
-    """Return requests, of which half are greedy, and drafts that end behind the open position or later."""
+def _batch(
+    shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator, only: int | None
+) -> _Batch:
+    """Return requests, of which half are greedy, and drafts that end behind the open position or later.
+
+    ``only`` one of them has an open position, None for all.
+    """
     batch, length, vocab = shape.batch, shape.draft_length, shape.vocab_size
     requests, tokens = np.arange(batch), rng.integers(vocab, size=(batch, length + 1))
     target = np.zeros((batch, length + 1, vocab))
     target[requests[:, None], np.arange(length + 1), tokens] = 1.0
     draft, ends = target[:, :-1].copy(), rng.choice([0, length], batch)
     where = np.where(rng.random(batch) < 0.5, ends, rng.integers(length + 1, size=batch))
-    target[requests, where] = 0.5 / (vocab - 1)
-    target[requests, where, tokens[requests, where]] = 0.5
+    is_open = slice(None) if only is None else [only]
+    opened, at = requests[is_open], where[is_open]
+    target[opened, at] = 0.5 / (vocab - 1)
+    target[opened, at, tokens[opened, at]] = 0.5
     paths = Paths(
         *(np.repeat(array[:, None], num_paths, axis=1) for array in (tokens[:, :-1], draft, target))
     )

@@ -31,12 +31,16 @@ from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
+SAMPLER_BATCH: Final = 1000
+SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -62,10 +66,10 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
             partial(by_same_uniforms, source.code, facts, context, rate / 3),
             by_samples(context).sampled,
         ]
-    elif facts.bound is not None:  # samples cannot say that a distribution is within a bound
-        ways = [partial(by_samples(context).found, FoundBy.TRACED)]
     else:
-        ways = [partial(by_samples(context).found, FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)]
+        both = FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED
+        # Samples cannot say that a distribution is within a bound.
+        return by_samples(context).found(both if facts.bound is None else FoundBy.TRACED)
     return first_that_works(ways)
 
 
@@ -90,7 +94,8 @@ class OneCall:
             ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
             for name, toy in toys.items()
         ]
-        trees = small_trees(self.subject.on_trees, self.context)
+        accepts = self.subject.on_trees
+        trees = small_trees(accepts, self.context) if accepts else []
         deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
         self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
         self.instances = {name: case.instance for name, case in self.cases.items()}
@@ -120,7 +125,8 @@ class OneCall:
     def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
         end = min(end, self.end) if case.of_trees and self.laws else end
         law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
-        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+        guarded = max(one.guarded for one in self.known.values())
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())), guarded=guarded)
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""
@@ -139,7 +145,7 @@ class OneCall:
             require_decisions([*self.known.values()], [*self.laws.values()])
         else:
             first = next(case.instance for case in self.cases.values() if not case.of_trees)
-            require_alike(code, first, self.context.stream("sampler/joint/watched"), law_after)
+            require_alike(code, first, stream(self.context.seed, "sampler/joint/watched"), law_after)
         return found
 
     def _where(self) -> str:
@@ -222,10 +228,10 @@ def effort_of_samples(**changes: float) -> Effort:
     """Return how much is sampled of samplers, and of rules called as such."""
     usual = Effort(
         tv=effort.SAMPLER_TV,
-        look=effort.SAMPLER_BATCH,
+        look=SAMPLER_BATCH,
         turns=effort.SAMPLER_FOLLOW_UPS,
-        most=10 * effort.SAMPLER_BATCH,
-        pilot=effort.SAMPLER_PILOT,
+        most=10 * SAMPLER_BATCH,
+        pilot=SAMPLER_PILOT,
         confirming=CONFIRMING_TV,
         confirming_share=CONFIRMING_SHARE,
         goes_on=True,

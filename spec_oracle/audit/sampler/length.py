@@ -4,18 +4,17 @@ Losslessness does not fix how much is accepted: a rule that was switched off, or
 spoilt cache, shows nowhere else.
 """
 
-from collections.abc import Iterator
+import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, not_asked
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.exact import emission_law
@@ -34,13 +33,14 @@ def length(subject: CalledAsSampler, context: Context) -> CheckResult:
     if rule_at is None:
         return not_asked("no rule is declared")
     require_affordable(subject, context, LENGTH_ROUNDS * LENGTH_REQUESTS * len(INSTANCES))
-    instances = [panel(3, 3, subject.num_paths, context.seed)[name] for name in INSTANCES]
-    rules = [verifiers.get(rule_at(instance.draft_length)) for instance in instances]
-    laws = [emission_law(*pair).accepted_length_pmf for pair in zip(rules, instances, strict=True)]
+    toys = panel(3, 3, subject.num_paths, context.seed)
     calls = Calls(subject.code, context.seed, "sampler/length")
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(LENGTH_ROUNDS):
-            yield [calls.emissions(instance.floats, LENGTH_REQUESTS).lengths - 1 for instance in instances]
+    def on(name: str) -> Experiment:
+        toy = toys[name]
+        law = np.array(emission_law(verifiers.get(rule_at(toy.draft_length)), toy).accepted_length_pmf)
+        lengths = lambda count: calls.emissions(toy.floats, count).lengths - 1  # noqa: E731
+        return numbered(f"instance {name!r}", "the accepted length", law, lengths, shown="{} accepted".format)
 
-    return judge_rounds("accepted lengths", laws, rounds(), alpha=context.rate)
+    looks = Effort(math.inf, LENGTH_REQUESTS, turns=(LENGTH_ROUNDS - 1) * len(INSTANCES))
+    return sampled([on(name) for name in INSTANCES], context, looks, what="accepted lengths")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -55,13 +56,8 @@ def one_call(
     dtype, ids = form.get("dtype", own.dtype), form.get("ids", own.ids)
     code = replace(own, dtype=dtype, ids=ids, layout=form.get("layout", own.layout))
     limit = effort.BAD_INPUT_SECONDS if limit is None else limit
-    if edges:
-        with edge_draws(code.array, seed) as drawn:
-            wrong = complaint(
-                code, drafts, drawn.generator, limit, options=options, judged=judged, may_refuse=may_refuse
-            )
-    else:
-        generator = code.generator(seed)
+    with edge_draws(code.array, seed) if edges else nullcontext() as drawn:
+        generator = code.generator(seed) if drawn is None else drawn.generator
         wrong = complaint(
             code, drafts, generator, limit, options=options, judged=judged, may_refuse=may_refuse
         )
@@ -89,14 +85,13 @@ def complaint(
             warnings.simplefilter("ignore")
             emissions = code(drafts, generator, options)
         require_possible(code, drafts, emissions, options)
-    except CallEndedError as error:
-        return str(error)
-    except SubjectRaisedError as error:
-        return None if may_refuse else str(error)
     except InvalidInputError:  # as rules of ours refuse their input
         if may_refuse:
             return None
         raise
+    except SubjectRaisedError as error:
+        is_refused = may_refuse and not isinstance(error, CallEndedError)
+        return None if is_refused else str(error)
     except ContractError as error:
         return str(error)
     return outside_support(drafts, emissions, judged)

@@ -12,12 +12,11 @@ requests, and requests with generators of their own.
 """
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import scipy
@@ -25,27 +24,22 @@ from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure, stream
-from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
+from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, inconclusive, passed
-from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.sampler.batch import options_of
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
-from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode, new_generator
 from spec_oracle.exact.drafting import next_draft_law
-from spec_oracle.statistics import (
-    draws_needed_by_g,
-    smallest_detectable_tv_by_g,
-    split,
-    total_variation_interval,
-)
+from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
 from verifiers.sampling import invert_cdf
@@ -128,11 +122,14 @@ def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vo
     code, drafted, certain = subject.code, np.arange(vocab_size), np.eye(vocab_size)
     target = 0.5 * (certain + np.roll(certain, 1, axis=1))
     drafts = _certain_drafts(drafted, target, subject.num_paths)
-    tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
-    outcomes, law = np.minimum((tokens - drafted) % vocab_size, 2), np.array([0.5, 0.5, 0.0])
     named = ("the drafted token", "the token after it", "any other token").__getitem__
-    what = "requests at large offsets"
-    return judge_rounds(what, [law], [[outcomes]], alpha=rate, named=named, admitted=context.admitted)
+
+    def outcomes(_: int) -> NDArray[np.int64]:
+        tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
+        return np.asarray(np.minimum((tokens - drafted) % vocab_size, 2), dtype=np.int64)
+
+    one = numbered("requests at large offsets", "a token", np.array([0.5, 0.5, 0.0]), outcomes, shown=named)
+    return sampled([one], replace(context, rate=rate), Effort(math.inf, vocab_size, turns=0))
 
 
 def _certain_drafts(drafted: NDArray[np.int64], target: NDArray[np.float64], paths: int) -> Paths:
@@ -145,12 +142,12 @@ def _certain_drafts(drafted: NDArray[np.int64], target: NDArray[np.float64], pat
 @part
 def tokens_by_ratio(subject: CalledAsSampler, context: Context, rate: float) -> CheckResult:
     """Judge the first tokens after weak drafts, by groups of tokens."""
-    tokens = _tokens(subject, subject.code, context, "weak", "sampler/scale/ratios")
-    rounds = ([tokens.cells(SCALE_REQUESTS)] for _ in range(SCALE_ROUNDS))
     kinds = product(("other", "likely"), ("draft", "target"))
     named = [f"the {likely} tokens that the {more} gives more" for likely, more in kinds].__getitem__
-    what = f"first tokens at V = {VOCABULARY:,}"
-    return judge_rounds(what, [tokens.law], rounds, alpha=rate, named=named, admitted=context.admitted)
+    tokens = _tokens(subject, subject.code, context, "weak", "sampler/scale/ratios")
+    one = tokens.experiment(f"first tokens at V = {VOCABULARY:,}", shown=named)
+    looks = Effort(math.inf, SCALE_REQUESTS * tokens.positions, turns=SCALE_ROUNDS - 1)
+    return sampled([one], replace(context, rate=rate), looks)
 
 
 @part
@@ -216,13 +213,10 @@ def completions_in(
     subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance, dtype: str
 ) -> CheckResult:
     """Judge the completions of a toy whose rows are exact in the type."""
-    rng, code = context.stream(f"sampler/scale/{dtype}"), replace(subject.code, dtype=dtype)
-    generator, law = code.generator(context.seed), instance.floats.target.joint(instance.draft_length + 1)
-    size, times = SCALE_TYPE_REQUESTS, range(SCALE_TYPE_ROUNDS)
-    emitted = (code(sampled_drafts(instance, size, rng, subject.drafting), generator) for _ in times)
-    rounds = ([extended_cells(instance, one.tokens, one.lengths, rng)] for one in emitted)
-    what, named = f"completions in {dtype}", partial(completion, instance)
-    return judge_rounds(what, [law], rounds, alpha=rate, named=named, admitted=context.admitted)
+    calls = Calls(replace(subject.code, dtype=dtype), context.seed, f"sampler/scale/{dtype}")
+    one = replace(calls.on("toy", instance), what=f"completions in {dtype}")
+    looks = Effort(math.inf, SCALE_TYPE_REQUESTS, turns=SCALE_TYPE_ROUNDS - 1)
+    return sampled([one], replace(context, rate=rate), looks)
 
 
 @dataclass(frozen=True)
@@ -258,9 +252,9 @@ def _drawn(up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tup
     return np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tokens:
-    """Tokens of one kind at one shape, as `spec_oracle.audit.sampling.Sampled`: ``counts`` of their cells."""
+    """Tokens of one kind at one shape, counted by the cells that they are in."""
 
     subject: CalledAsSampler
     code: SamplerCode
@@ -269,35 +263,31 @@ class Tokens:
     seed: int
     generator: object
     rng: np.random.Generator
-    positions: int = field(init=False)
-    law: NDArray[np.float64] = field(init=False)
-    counts: NDArray[np.int64] = field(init=False)
-    seconds: float = 0.0
-    slack: ClassVar[float] = 0.0
 
-    def __post_init__(self) -> None:
-        _, positions, count = KINDS[self.kind]
-        self.positions = positions or self.shape.draft_length + 1
-        self.law, self.counts = np.ones(count) / max(count, 1), np.zeros(count, dtype=np.int64)
+    @property
+    def positions(self) -> int:
+        """How many tokens of a request are judged."""
+        return KINDS[self.kind][1] or self.shape.draft_length + 1
 
-    def draw(self, count: int) -> None:
-        """Add about so many tokens, those of whole requests; greedy ones do not count."""
+    def experiment(self, what: str, **more: Any) -> Experiment:
+        """Return the experiment of one token; ``more`` are other fields of it."""
+        count = KINDS[self.kind][2]
+        return numbered(what, f"a token at {what}", np.full(count, 1 / count), self.many, **more)
+
+    def many(self, count: int) -> NDArray[np.int64]:
+        """Return the cells of about so many tokens, those of whole requests; greedy ones do not count."""
         left = math.ceil(count / self.positions / (1 - _GREEDY if self.kind == "mixed" else 1))
         most = max(1, LARGE_NUMBERS // (self.subject.num_paths * self.shape.numbers))
-        while left > 0:
-            self.counts += np.bincount(self.cells(min(left, most)), minlength=len(self.counts))
-            left -= most
+        return np.concatenate([self.cells(min(most, left - done)) for done in range(0, left, most)])
 
     def cells(self, size: int) -> NDArray[np.int64]:
         """Return the cells of the tokens of ``size`` requests, continued by the target."""
         rows = _rows(self.shape.vocab_size, self.shape.draft_length, self.kind, self.seed)
         drafts, code, options = self._drafts(rows, size), self.code, dict[str, Numbers]()
-        started = time.perf_counter()
         if self.kind == "mixed":
             code, drafts, options = self._mixed(drafts)
         emissions = code(drafts, self.generator, options)
         require_possible(code, drafts, emissions, options)
-        self.seconds += time.perf_counter() - started
         is_sampled, found = ~options.get("is_greedy", np.zeros(size, dtype=bool)), []
         for position in range(self.positions):
             drawn = _drawn(rows.up_to[0][position], self.rng, size)
@@ -352,48 +342,20 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
     if subject.num_paths == 1 and options_of(code):
         places.insert(2, (fits[0], "mixed"))
-    new = partial(Tokens, subject, code)
-    fresh = {
-        f"V {s.vocab_size:,}, L {s.draft_length}, {kind} drafts": partial(new, s, kind, *rest)
-        for s, kind in places
-    }
-    part, samples = split(rate / 2, len(fresh)), {name: make() for name, make in fresh.items()}
-    needed = {name: draws_needed_by_g(LARGE_TV, one.law, alpha=part) for name, one in samples.items()}
-    requests = sum(needed[name] / one.positions for name, one in samples.items())
+    tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
+    each = [
+        one.experiment(f"V {s.vocab_size:,}, L {s.draft_length}, {one.kind} drafts")
+        for one in tokens
+        for s in [one.shape]
+    ]
+    part = split(rate / 2, len(each))
+    needed = [draws_needed_by_g(LARGE_TV, one.cells.law, alpha=part) for one in each]
+    requests = sum(number / one.positions for number, one in zip(needed, tokens, strict=True))
     if requests > affordable(subject, context):
         return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
-    decision = judge_samples(
-        samples,
-        lambda name: fresh[name](),
-        rate=rate,
-        seconds=context.shape_seconds,
-        tv=LARGE_TV,
-        batch=LARGE_BATCH,
-        turns=effort.SAMPLER_FOLLOW_UPS,
-        most=max(needed.values()),
-        admitted=context.admitted,
+    enough = Effort(
+        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shape_share
     )
-    say = partial(check_result, alpha=rate, draws=decision.draws, how=How.SAMPLED)
-    if decision.worst is not None:
-        worst = decision.fresh.get(decision.worst, samples[decision.worst])
-        least = total_variation_interval(worst.counts, worst.law, alpha=part).lower
-        detail = f"float32 rows, {decision.worst}: {decision.reason}"
-        return say(Status.FAILED, detail, total_variation=least), ()
-    found = {
-        name: smallest_detectable_tv_by_g(int(one.counts.sum()), one.law, alpha=part)
-        for name, one in decision.fresh.items()
-    }
-    scope = tuple(
-        f"sampled, float32 rows: {name}: {decision.fresh[name].counts.sum():,} tokens detect "
-        f"a total variation of {tv:.2g} a token"
-        for name, tv in found.items()
-        if tv < 1
-    )
-    if short := [name for name, tv in found.items() if tv > LARGE_TV]:
-        paces = (needed[name] * one.seconds / one.counts.sum() for name, one in decision.fresh.items())
-        budget = 10 * math.ceil(1.5 * sum(paces) / context.shape_seconds * context.budget / 10)
-        detail = f"too few samples at {'; '.join(short)} (--budget {budget} should do)"
-        return say(Status.INCONCLUSIVE, detail, scope=scope), ()
-    detail = f"tokens at V {' and '.join(f'{s.vocab_size:,}' for s in fits)} are as expected"
-    detail += f" (a total variation of {max(found.values()):.2g} a token would show)"
-    return say(Status.PASSED, detail, scope=scope), fits
+    what = f"tokens in float32 at V {' and '.join(f'{s.vocab_size:,}' for s in fits)}"
+    found = sampled(each, replace(context, rate=rate), enough, what=what)
+    return found, fits if found.status is Status.PASSED else ()

@@ -14,7 +14,6 @@ from spec_oracle.audit.results import (
     CheckResult,
     NoEvidenceError,
     Status,
-    TooSlowError,
     inconclusive,
     remarked,
 )
@@ -31,7 +30,8 @@ from spec_oracle.audit.sampler.trees import after_larger_trees
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.judged import one_shape
-from spec_oracle.audit.shapes.sampled import SHAPES_REQUESTS, sampled, types_of
+from spec_oracle.audit.shapes.sampled import SHAPES_REQUESTS, sampled_shapes, types_of
+from spec_oracle.exact.errors import NotTracedError
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_OF_TREES_SHARE: Final = (
@@ -99,7 +99,7 @@ def traced_shape(
     laws = laws_at_shapes(subject, context)
     try:
         return one_shape(subject, laws, shape, seed, partial(confirm_at_shape, subject, context, laws))
-    except NoEvidenceError as error:
+    except (NoEvidenceError, NotTracedError) as error:
         return inconclusive(str(error))
 
 
@@ -109,11 +109,11 @@ def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> 
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
     if covered.shapes:
-        return sampled(subject, context, covered, requests, seconds)
+        return sampled_shapes(subject, context, covered, requests, seconds)
     if requests < SHAPES_REQUESTS:
-        raise TooSlowError(too_slow(subject, context, SHAPES_REQUESTS))
+        raise too_slow(subject, context, SHAPES_REQUESTS, context.shape_share)
     half = replace(context, rate=context.rate / 2)
-    small = sampled(subject, half, covered, requests, seconds)
+    small = sampled_shapes(subject, half, covered, requests, seconds)
     if small.status is not Status.PASSED:
         return small
     found, shapes_of = large(subject, context, context.rate / 2)

@@ -5,7 +5,7 @@ product of the target's distribution with itself. Instances are small, because a
 number of outcomes.
 """
 
-from collections.abc import Iterator
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
+from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, sampled_drafts
+from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -71,21 +70,21 @@ def other_seeds(
     subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance
 ) -> CheckResult:
     """Judge whether the completions of two neighbouring seeds are independent."""
-    rng = context.stream("sampler/streams/other seeds")
-    toy = PairToy(subject.code, (instance, instance), rng)
+    code, calls = subject.code, Calls(subject.code, context.seed, "sampler/streams/other seeds")
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(STREAMS_ROUNDS):
-            seeds = rng.integers(2**31, size=STREAMS_SEEDS).tolist()
-            first, second = (
-                [toy.texts(STREAMS_BATCH, subject.code.generator(seed + shift)) for seed in seeds]
-                for shift in (0, 1)
-            )
-            yield [toy.paired(np.concatenate(first), np.concatenate(second))]
+    def pairs(count: int) -> tuple[Cells, Cells]:
+        seeds = calls.rng.integers(2**31, size=math.ceil(count / STREAMS_BATCH)).tolist()
 
-    return judge_rounds(
-        "completions of seeds s and s + 1", [toy.law], rounds(), alpha=rate, named=toy.completions
-    )
+        def completions(shift: int) -> Cells:
+            generators = (code.generator(seed + shift) for seed in seeds)
+            texts = [calls.completions(instance.floats, STREAMS_BATCH, one) for one in generators]
+            return np.concatenate(texts)
+
+        return completions(0), completions(1)
+
+    two = pair_of_completions("completions of seeds s and s + 1", (instance, instance), pairs)
+    looks = Effort(math.inf, STREAMS_SEEDS * STREAMS_BATCH, turns=STREAMS_ROUNDS - 1)
+    return sampled([two], replace(context, rate=rate), looks)
 
 
 @part
@@ -102,29 +101,3 @@ def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> 
 
     found = independent(draw, [CallSizes((2 * batch,), turns // 2)], rate)
     return replace(found, detail=f"seeds s and s + 1, {batch} requests each: {found.detail}")
-
-
-class PairToy:
-    """The toy on which code is called twice: an instance for either text of a pair; ``law`` is a pair's."""
-
-    def __init__(
-        self, code: SamplerCode, instances: tuple[Instance, Instance], rng: np.random.Generator
-    ) -> None:
-        self._code, self._instances, self._rng = code, instances, rng
-        laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
-        self._second, self.law = len(laws[1]), np.outer(*laws).reshape(-1)
-
-    def texts(self, batch: int, generator: object, member: int = 0) -> NDArray[np.int64]:
-        """Call the code on fresh drafts of one instance; return the cells of its texts, int [B]."""
-        instance = self._instances[member].floats
-        emissions = self._code(sampled_drafts(instance, batch, self._rng), generator)
-        return extended_cells(instance, emissions.tokens, emissions.lengths, self._rng)
-
-    def completions(self, cell: int) -> str:
-        """Return what a person reads for a pair."""
-        both = zip(self._instances, divmod(cell, self._second), strict=True)
-        return " and then ".join(completion(instance, one) for instance, one in both)
-
-    def paired(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cells of pairs."""
-        return first * self._second + second

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
@@ -12,6 +11,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.places import defined_at
+from spec_oracle.statistics.streams import stream
 from verifiers import Siblings
 
 

@@ -1,5 +1,6 @@
 """How fast a subject verifies requests, and what of a check its budget pays."""
 
+import math
 import time
 from typing import Final
 
@@ -45,10 +46,13 @@ def affordable(subject: CalledAsSampler, context: Context, share: float = 1.0) -
 def require_affordable(subject: CalledAsSampler, context: Context, least: int) -> None:
     """Raise `TooSlowError` where the budget does not pay so many requests."""
     if least > affordable(subject, context):
-        raise TooSlowError(too_slow(subject, context, least))
+        raise too_slow(subject, context, least)
 
 
-def too_slow(subject: CalledAsSampler, context: Context, least: int) -> str:
-    """Say what a check takes, which is more than its part of the budget pays."""
+def too_slow(subject: CalledAsSampler, context: Context, least: int, share: float = 1.0) -> TooSlowError:
+    """Return the error of a check that takes more than its ``share`` of the budget pays."""
     rate = pace(subject, context)
-    return f"takes {least:,} requests, about {least / rate:,.1f} s at {rate:,.0f} a second; raise --budget"
+    seconds = least / rate
+    budget = 10 * math.ceil(1.5 * seconds / share / 10)  # half as much again is allowed for
+    says = f"takes {least:,} requests, about {seconds:,.1f} s at {rate:,.0f} a second; raise --budget"
+    return TooSlowError(says, f"--budget {budget} should do")

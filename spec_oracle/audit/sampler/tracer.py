@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
     CALL_SECONDS,
     Handed,
+    new_generator,
     require_finished,
 )
 from spec_oracle.errors import ContractError
@@ -21,9 +23,9 @@ from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
-    EnumeratedGenerator,
     TooManyBranchesError,
     enumerate_calls,
+    guarded,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
@@ -32,6 +34,9 @@ from verifiers import Drafts, Paths, Siblings
 
 FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
+
+GENERATOR_SEED: Final = 0x5EED_0F_C0DE
+"""The seed of the generator that a sampler is given: one that no other generator of its has."""
 
 EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
@@ -111,7 +116,8 @@ def law_after(
     inputs = [Handed(code, array) for array in arrays]
 
     def call() -> object:
-        returned = code.function(*(given.fresh() for given in inputs), _generator(code))
+        arguments = (given.fresh() for given in inputs)
+        returned = code.function(*arguments, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
         return _kept(returned)
 
@@ -128,7 +134,8 @@ def law_after(
             leave_open=not in_full,
         )
         try:
-            return law_of(drafts.vocab_size, [_outcome(code, branch, drafts, request) for branch in branches])
+            outcomes = [_outcome(code, branch, drafts, request) for branch in branches]
+            return replace(law_of(drafts.vocab_size, outcomes), guarded=guarded(branches))
         except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
@@ -145,15 +152,6 @@ def _kept(returned: object) -> object:
         part.copy() if type(part) is np.ndarray else part.clone() if hasattr(part, "detach") else part
         for part in returned
     )
-
-
-def _generator(code: SamplerCode) -> object:
-    """Return a generator of the library whose draws are enumerated."""
-    if code.array == "numpy":
-        return EnumeratedGenerator()
-    import torch
-
-    return torch.Generator()
 
 
 def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:

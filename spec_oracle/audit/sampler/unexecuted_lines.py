@@ -31,6 +31,7 @@ from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
+from spec_oracle.statistics.streams import stream
 
 UNRUN_SECONDS: Final = 2.0  # Processor time of calls on toys that may run other lines.
 
@@ -100,7 +101,7 @@ def _calls_on_toys(subject: SamplerSubject, context: Context, end: float) -> Ite
     """
     code = replace(subject.code, function=recording(subject.code.function, subject.steps))
     toys = panel(3, 2, subject.num_paths, context.seed).values()
-    rng, generator = context.stream("sampler/unrun"), code.generator(context.seed)
+    rng, generator = stream(context.seed, "sampler/unrun"), code.generator(context.seed)
     for toy in toys:
         yield partial(code, sampled_drafts(toy, _REQUESTS, rng, subject.drafting), generator)
     joint = context.results.get("joint")

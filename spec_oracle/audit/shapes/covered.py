@@ -36,7 +36,10 @@ SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
 
 
 class UnlikeError(NotTracedError):
-    """Ordinary calls take branches that no traced one takes: what was traced says nothing of these."""
+    """What was traced says nothing of ordinary calls.
+
+    They take branches that no traced call takes, or decide by random numbers that were not seen.
+    """
 
 
 _NOT_TRACED = (NotTracedError, SubjectRaisedError)
@@ -204,25 +207,29 @@ class Covered:
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)
         else:
             found = replace(passed(exact, how=how), remarks=remarks)
-        if found.status is Status.PASSED and (tried or self.refused) and (why := self._open(extent, context)):
-            return replace(found, status=Status.INCONCLUSIVE, detail=f"{why}; {found.detail}")
+        why, do = self._open(extent, context) if tried or self.refused else ("", "")
+        if found.status is Status.PASSED and why:
+            detail, remarks = f"{why}; {found.detail}", replace(found.remarks, do=do)
+            return replace(found, status=Status.INCONCLUSIVE, detail=detail, remarks=remarks)
         return found
 
-    def _open(self, extent: Extent, context: Context) -> str:
-        """Say what leaves the check open: values that were not tried, shapes at which the code raised."""
+    def _open(self, extent: Extent, context: Context) -> tuple[str, str]:
+        """Say what leaves the check open, values not tried or shapes at which the code raised; what to do."""
         if self.refused:
             (axis, value), reason = next(iter(self.refused.items()))
-            return f"{extent.named(axis, value)}: {reason}; {extent.how_to_declare(axis, value)}"
+            do = extent.how_to_declare(axis, value)
+            return f"{extent.named(axis, value)}: {reason}; {do}", do
         if self.raised:
             shape, reason = self.raised[0]
-            return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}"
+            return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}", ""
         tried = [*(one.shape for one in self.shapes), *self.sampled]
         missing = extent.missing(tried)
         if not missing or context.shapes.most is not None:
-            return ""
+            return "", ""
         budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
         listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())
-        return f"not tried in this time: {listed} (--budget {budget} should do)"
+        do = f"--budget {budget} should do"
+        return f"not tried in this time: {listed} ({do})", do
 
     def scope(self, extent: Extent) -> tuple[str, ...]:
         """Return lines that say at which shapes the output distribution was found."""

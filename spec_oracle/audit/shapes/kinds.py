@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.shapes.rounding import exact_row
+from spec_oracle.statistics.streams import stream
 
 RowPair: TypeAlias = tuple[Floats, Floats]
 """Rows [V] of target and draft."""

@@ -6,19 +6,17 @@ cells with the target's probabilities, whatever the rule.
 """
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context as CheckContext
+from spec_oracle.audit.experiment import Effort, Experiment, indexed, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
@@ -34,6 +32,7 @@ SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not coun
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
 SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
+SHAPES_ROUNDS: Final = 4  # Looks at the samples.
 SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
 
 Place: TypeAlias = tuple[Shape, DraftTree]
@@ -122,36 +121,46 @@ def types_of(code: SamplerCode, dtypes: Sequence[str] = AXES["dtype"]) -> tuple[
     return tuple(dtype for dtype in dtypes if code.array == "torch" or dtype != "bfloat16")
 
 
-def sampled(
+def sampled_shapes(
     subject: CalledAsSampler, context: CheckContext, covered: Covered, requests: float, seconds: float
 ) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
     Where ordinary calls branch otherwise than traced ones, only samples say what they come to. About so many
-    ``requests`` are verified. Where they have many numbers, few are in a round: there are
-    `effort.SHAPES_ROUNDS`, and more within ``seconds`` of processor time.
+    ``requests`` are verified, within ``seconds``. Where they have many numbers, few are in a call: every
+    shape gets `SHAPES_ROUNDS` calls at least.
     """
     unlike = _unlike(context, covered)
-    places = unlike or _chosen(subject, context, covered, requests)
-    cells = [TreeCells(tree) for _, tree in places]
-    most = int(requests / len(places) / effort.SHAPES_ROUNDS)
-    sizes = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in places]
+    places = {str(place[0]): place for place in unlike or _chosen(subject, context, covered, requests)}
+    most = int(requests / len(places) / SHAPES_ROUNDS)
+    sizes = {
+        what: max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers))
+        for what, (shape, _) in places.items()
+    }
     rng = context.stream("sampler/shapes/samples")
-
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        end, needed = time.process_time() + seconds, max(requests / sum(sizes), effort.SHAPES_ROUNDS)
-        for number in range(math.ceil(needed)):
-            if number >= effort.SHAPES_ROUNDS and time.process_time() > end:
-                break
-            emissions = (_drawn(subject.code, *one, rng) for one in zip(places, sizes, strict=True))
-            yield [own.of(found, rng) for own, found in zip(cells, emissions, strict=True)]
-
-    what, laws = f"completions at {len(places)} input shapes", [own.law for own in cells]
-    found = judge_rounds(what, laws, rounds(), alpha=context.rate, admitted=context.admitted)
+    each = [_experiment(what, subject.code, place, sizes[what], rng) for what, place in places.items()]
+    more = max(requests / sum(sizes.values()) / SHAPES_ROUNDS - 1, 0)
+    looks = Effort(math.inf, SHAPES_ROUNDS * most, turns=math.ceil(more * len(places)))
+    what = f"completions at {len(places)} input shapes"
+    found = sampled(each, replace(context, budget=seconds), looks, what=what)
     if found.status is Status.PASSED:
-        least = 0 if unlike else SHAPES_LEAST_SAMPLES / effort.SHAPES_ROUNDS
-        covered.sampled = [shape for (shape, _), size in zip(places, sizes, strict=True) if size >= least]
+        least = 0 if unlike else SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
+        covered.sampled = [shape for what, (shape, _) in places.items() if sizes[what] >= least]
     return found
+
+
+def _experiment(
+    what: str, code: SamplerCode, place: Place, size: int, rng: np.random.Generator
+) -> Experiment:
+    """Return the experiment of a request at a shape; some calls of so many requests are one look at it."""
+    cells = TreeCells(place[1])
+
+    def many(_: int) -> NDArray[np.int64]:
+        calls = (_drawn(code, place, size, rng) for _ in range(SHAPES_ROUNDS))
+        return np.concatenate([cells.of(found, rng) for found in calls])
+
+    unnamed = lambda: replace(indexed(cells.law), outcomes=())  # noqa: E731
+    return numbered(what, "a completion", cells.law, many, binned=unnamed)
 
 
 def _drawn(code: SamplerCode, place: Place, count: int, rng: np.random.Generator) -> Emissions:

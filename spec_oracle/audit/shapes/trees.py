@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import stream
 from spec_oracle.audit.shapes.axes import SPARSE, Shape
 from spec_oracle.audit.shapes.kinds import (
     VARIANTS,
@@ -26,6 +25,7 @@ from spec_oracle.audit.shapes.kinds import (
     special_rows,
 )
 from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 

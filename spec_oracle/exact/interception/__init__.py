@@ -1,28 +1,28 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
-`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
-in `races`, what each library does in `libraries`.
+`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, which
+of them are the same in `sources`, races in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
+Modules use those on their left only: run, symbols, draws, sources, products and races, algebra, libraries,
+calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, outcomes, sample_call
+from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, guarded, outcomes, sample_call
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
-from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
     "Branch",
     "CannotTraceError",
     "Decision",
-    "EnumeratedGenerator",
     "Leaf",
     "NotTracedError",
     "TooManyBranchesError",
     "UnrepeatableError",
     "enumerate_calls",
+    "guarded",
     "outcomes",
     "sample_call",
 ]

@@ -17,8 +17,11 @@ from spec_oracle.exact.interception.comparisons import (
     resolved,
     stuck,
 )
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, categorical
+from spec_oracle.exact.interception.decisions import NEGLIGIBLE
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise
 from spec_oracle.exact.interception.products import Product, product
+from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
+from spec_oracle.exact.interception.sources import categorical
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 __all__ = ["FUNCTIONS", "decided", "divided", "truncate"]
@@ -40,10 +43,21 @@ def _mapped(operation: str, noise: Noise, offset: float, slope: float) -> Scalar
     return Noise(noise.draw, maps.affine(noise.chain, float(offset), float(slope)))
 
 
+def _is_guarded(noise: Noise, share: float) -> bool:
+    """Whether the share of a noise's values that a guard changes is so small that the guard is left out."""
+    if not share <= MOST_GUARDED or noise.draw.spent:  # no number where rounding decides
+        return False
+    if share > NEGLIGIBLE:
+        current_run().leave_out(share)
+    return True
+
+
 def _sign(operation: str, noise: Noise) -> int:
     """Return the sign of a noise that cannot be negative, or not positive."""
     low, high = noise.bounds
     tame = maps.is_continuous(noise.chain)
+    if tame and low < 0 < high and _is_guarded(noise, noise.share_below(0.0)):
+        return 1
     if low >= 0:
         return 1 if low > 0 or tame or not noise.is_below(0.0, inclusive=True) else 0
     if high <= 0:
@@ -93,7 +107,7 @@ def _divide(left: Scalar, right: Scalar) -> Scalar:
         stuck("division", "a random number is divided by another")
     if left == 0:
         return 0.0 if _sign("division", right) else math.nan
-    if right.bounds[0] >= 0:
+    if right.bounds[0] >= 0 or _is_guarded(right, right.share_below(0.0)):
         inverse = Noise(right.draw, maps.power(right.chain, -1.0))
     else:
         if right.bounds[1] > 0:
@@ -118,7 +132,7 @@ def _log(value: Scalar) -> Scalar:
     (value,) = resolved("logarithm", value)
     if not isinstance(value, Noise):
         return _log(value)
-    if value.bounds[0] < 0:
+    if value.bounds[0] < 0 and not _is_guarded(value, value.share_below(0.0)):
         stuck("logarithm", "the random number may be negative")
     return Noise(value.draw, maps.log(value.chain))
 
@@ -132,6 +146,11 @@ def _exp(value: Scalar) -> Scalar:
 def _extreme(left: Scalar, right: Scalar, *, largest: bool) -> Scalar:
     if any(not isinstance(value, Symbol) and math.isnan(value) for value in (left, right)):
         return math.nan
+    for noise, number in ((left, right), (right, left)):
+        if isinstance(noise, Noise) and not isinstance(number, Symbol):
+            share = noise.share_below(number)
+            if _is_guarded(noise, share if largest else 1.0 - share):
+                return noise
     return right if (less(left, right) if largest else less(right, left)) else left
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -46,10 +46,11 @@ def enumerate_calls(
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
     ``function`` is called once per branch, with the randomness of torch, ``numpy.random`` and ``random``
-    replaced by enumerated decisions; seeds and torch generators are ignored, and a numpy generator to hand to
-    foreign code is `EnumeratedGenerator()`. It must make the same steps when it meets the same decisions: no
-    state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
-    tensors, or containers of them; they hold no symbols any more when they come back.
+    replaced by enumerated decisions, wherever their generators were made. Which seed a generator has does not
+    matter; generators of equal seeds, or copies, draw the same numbers (`sources.from_stream`). It must make
+    the same steps when it meets the same decisions: no state may survive a call, inputs that it changes must
+    be made inside. It returns numbers, strings, arrays, tensors, or containers of them; they hold no symbols
+    any more when they come back.
 
     With ``leave_open``, a token that is returned undecided is not run: `OPEN` is returned in its place, its
     law is among `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for
@@ -59,8 +60,8 @@ def enumerate_calls(
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
 
-    Generators that foreign code created before the call, or imported by name from ``random`` or
-    ``numpy.random``, are out of reach: what moves a global stream is detected, a private one is not.
+    Methods of generators that foreign code has kept, as ``draw = generator.random``, are out of reach: what
+    moves a global stream is detected, a private one is not.
 
     Raises `CannotTraceError` where the law would not be exact, `TooManyBranchesError` beyond
     ``max_branches`` or ``max_seconds`` or for a run without end, `UnrepeatableError` for code that is no
@@ -80,39 +81,55 @@ class Leaf(NamedTuple, Generic[T]):
 
     log_chance: float
     result: T
-    makes_generators: bool
+
+
+_random: Final = np.random.Generator.random
+"""As it is when nothing is traced."""
 
 
 class _SampledRun(Run):
-    """A run without a script, whose decisions are sampled."""
+    """A run whose decisions are sampled behind the end of its script."""
 
     rng: np.random.Generator
     log_chance = 0.0
+    taken = 0
 
     def decide(
         self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
     ) -> int:
-        """Sample an outcome."""
+        """Take the next outcome of the script; behind its end, sample one."""
         del in_full
         self.step()
         law = normalised(weights)
+        if self.taken < len(self.script):
+            decision, self.taken = self.script[self.taken], self.taken + 1
+            if law.tobytes() != decision.law.tobytes():
+                raise self._failed(UnrepeatableError("it makes other random decisions"))
+            self.log_chance += math.log(law[decision.outcome])
+            return decision.value
         sums = law.cumsum()  # as `Generator.choice` does, which takes three times as long
-        outcome = int((sums / sums[-1]).searchsorted(self.rng.random(), "right"))
+        outcome = int((sums / sums[-1]).searchsorted(_random(self.rng), "right"))
         self.log_chance += math.log(law[outcome])
         return outcome if values is None else int(values[outcome])
 
 
-def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
+def sample_call(
+    function: Callable[[], T],
+    rng: np.random.Generator,
+    max_seconds: float,
+    given: Sequence[Decision] = (),
+) -> Leaf[T]:
     """Return one outcome of ``function``, its decisions sampled, and with which probability they fall so.
 
-    As `enumerate_calls` otherwise, within ``max_seconds`` of processor time; ``function`` may keep state.
+    As `enumerate_calls` otherwise, within ``max_seconds`` of processor time; ``function`` may keep state. The
+    first decisions are those ``given``; raises `UnrepeatableError` where it makes others.
     """
 
     def sampled(call: Callable[[], T]) -> Leaf[T]:
-        run = _SampledRun([], Deadline(time.process_time() + max_seconds))
+        run = _SampledRun(given, Deadline(time.process_time() + max_seconds))
         run.rng = rng
         result = along(call, run)
-        return Leaf(run.log_chance, result, run.makes_generators)  # type: ignore[arg-type]  # None is T's here
+        return Leaf(run.log_chance, result)  # type: ignore[arg-type]  # None is T's here
 
     return _intercepted(function, sampled)
 
@@ -156,6 +173,11 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def guarded(branches: Sequence[Branch[Any]]) -> float:
+    """Return the most that guards of noise against zeros change of a law, in total variation."""
+    return math.fsum(branch.weight * branch.guarded for branch in branches)
 
 
 def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]]]:

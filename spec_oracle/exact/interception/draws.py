@@ -1,4 +1,4 @@
-"""Noise (a function of one uniform), and where the random functions of the libraries get their numbers.
+"""Noise: a function of one uniform number.
 
 *Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
 interval (`Draw.low`, `Draw.high`), except for draws that are spent. Comparing a noise with a number cuts the
@@ -9,30 +9,19 @@ the draws (a race) or raises `CannotTraceError`.
 Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
 zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a conversion between float64 and
 float32 changes nothing. Numbers of lower precision are rounded exactly, and so are integers.
-
-What a library computes from uniforms is written once, in `libraries`, for any `Source`: here they are
-traced; `spec_oracle.exact.interception.edge_draws` puts extreme numbers in their place.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from functools import partial
-from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.run import Afterwards, active_run, current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.interception.run import Afterwards, current_run
+from spec_oracle.exact.interception.symbols import Scalar, Symbol
 from spec_oracle.exact.representatives import OPEN, Law
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_OF_A_STEP: Final = 16
-"""Noises of one array that count as one step: a race at a full vocabulary has one for each token."""
 
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""
@@ -131,6 +120,12 @@ class Noise(Symbol):
             cut = self._first_beyond(bound, inclusive=inclusive, increasing=increasing)
         return self.draw.is_below(cut) == increasing
 
+    def share_below(self, bound: float) -> float:
+        """Return the probability that the value is below ``bound``, given the decisions so far."""
+        cut, increasing = maps.threshold(self.chain, bound)
+        share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
+        return share if increasing else 1.0 - share
+
     def _first_beyond(self, bound: float, *, inclusive: bool, increasing: bool) -> float:
         """Return the uniform at which a comparison turns, by bisection on what the code computes.
 
@@ -150,25 +145,6 @@ class Noise(Symbol):
         return high
 
 
-_MOST_FORMULAS: Final = 64
-_FORMULAS: Final[dict[tuple[object, maps.Chain], tuple[maps.Chain, Computed | None]]] = {}
-"""By what makes noises of one formula, and its chain: the chain, and what computes the noise."""
-
-
-def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
-    """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
-    first = make() if count else None
-    if count > 1 and isinstance(first, Noise) and first.draw.is_fresh:
-        current_run().step(count // _OF_A_STEP)
-        # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
-        formula = (make.func, make.args) if isinstance(make, partial) else make
-        if len(_FORMULAS) >= _MOST_FORMULAS:
-            _FORMULAS.clear()
-        chain, computed = _FORMULAS.setdefault((formula, first.chain), (first.chain, first.computed))
-        return [Noise(Draw(is_counted=False), chain, computed) for _ in range(count)]
-    return [first, *(make() for _ in range(count - 1))][:count]
-
-
 def low_precision(noise: Noise, step: maps.Rounded) -> Noise:
     """Return the noise rounded to a number format."""
     inner = noise.computed
@@ -180,100 +156,3 @@ def single(value: Scalar) -> Scalar:
     """Return a value in float32: as a real number a noise stays what it is."""
     is_new = isinstance(value, Noise) and value.computed is not None
     return Noise(value.draw, value.chain) if is_new else value
-
-
-class Source(Protocol):
-    """Where the random functions of the libraries get their numbers."""
-
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:
-        """Return a multiple of 2^-bits in [0, 1), or in (0, 1) unless ``zero`` is possible."""
-
-    def integer(self, count: int) -> Scalar:
-        """Return one of 0..count-1, all equally likely."""
-
-    def decide(self, weights: Sequence[float] | Law) -> int:
-        """Return an index in proportion to the weights."""
-
-    def later(self, choose: Callable[[], int]) -> Scalar:
-        """Return what ``choose`` returns, at once or when it is first used."""
-
-    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:
-        """Return what stands in for the random function ``real``, which has no formula here."""
-
-
-class Traced:
-    """Enumerated decisions."""
-
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
-        """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
-        formats = {11: maps.HALF, 8: maps.BRAIN}
-        chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        return Noise(Draw(), chain, np.float64 if bits == 53 else None)
-
-    def integer(self, count: int) -> Scalar:
-        """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
-        if count <= LARGEST_RANGE:  # it may serve as a coin: none of its values stands for others
-            return self.later(lambda: current_run().decide(np.ones(count), in_full=True))
-        return Noise(Draw(), maps.floor(maps.affine(maps.IDENTITY, 0.0, float(count))))
-
-    def decide(self, weights: Sequence[float] | Law) -> int:
-        """Decide at once."""
-        return current_run().decide(weights)
-
-    def later(self, choose: Callable[[], int]) -> Scalar:
-        """Decide when first used; at once where that comes next, which spares all that moves it about."""
-        current_run().step()
-        run = active_run.get()
-        if run is None:
-            return Pending(choose)
-        decided, is_next = run.later(choose)
-        return decided() if is_next else Pending(decided)
-
-    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
-        """Refuse."""
-
-        def refuse(*_: P.args, **__: P.kwargs) -> R:
-            current_run().cannot_trace(name, "this random function is not supported")
-
-        return refuse
-
-
-active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Traced())  # noqa: B039
-
-
-def source() -> Source:
-    """Return the source in use."""
-    return active_source.get()
-
-
-def integer(count: int) -> Scalar:
-    """Draw one of 0..count-1; a short range is decided."""
-    number = source().integer(count)
-    return number if isinstance(number, Noise) else int(number)
-
-
-def categorical(weights: Sequence[float] | Law) -> Scalar:
-    """Draw an index in proportion to ``weights``.
-
-    Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
-    """
-    law = np.asarray(weights, dtype=np.float64)
-    if not ((law >= 0).all() and 0 < law.sum() < math.inf):
-        raise ValueError(f"invalid categorical weights: {weights}")
-    if np.count_nonzero(law) == 1:
-        return int(law.argmax())
-    return source().later(lambda: source().decide(law))
-
-
-def distinct(weights: Sequence[float] | Law, count: int) -> list[Scalar]:
-    """Draw ``count`` different indices one by one, each in proportion to the weights that are left."""
-    drawn: list[Scalar] = []
-
-    def choose(earlier: list[Scalar]) -> int:
-        left = np.array(weights, dtype=np.float64)
-        left[[int(index) for index in earlier]] = 0.0
-        return source().decide(left)
-
-    for position in range(count):
-        drawn.append(source().later(partial(choose, drawn[:position])))
-    return drawn

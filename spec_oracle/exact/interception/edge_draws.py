@@ -12,7 +12,6 @@ of uniforms gets such uniforms; the others draw as always. What comes out is wha
 """
 
 import contextlib
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.interception.draws import Source, active_source
-from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
+from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
+from spec_oracle.exact.interception.run import OwnRandom
+from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
 
 P = ParamSpec("P")
@@ -35,7 +35,7 @@ class Ordinary:
     """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
 
     def __init__(self, seed: int) -> None:
-        self._ordinary = random.Random(seed)  # noqa: S311  (not for secrets)
+        self._ordinary = OwnRandom(seed)
 
     def multiple(self, first: int, last: int) -> int:
         """Draw a whole number."""
@@ -93,7 +93,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
     with drawn_from(source, array, seed):
-        generator: object = EnumeratedGenerator(seed)
+        generator: object = np.random.default_rng(seed)
         if array == "torch":
             generator = import_module("torch").Generator().manual_seed(seed)
         yield EdgeDraws(generator, source)
@@ -101,10 +101,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
 
 @contextlib.contextmanager
 def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
-    """Let the random functions of numpy, ``random`` and torch draw from a source.
-
-    Of generators that exist, torch's do so, too.
-    """
+    """Let the random functions and the generators of numpy, ``random`` and torch draw from a source."""
     torch_draws: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
         from spec_oracle.exact.interception.libraries.torch_mode import drawn_by_torch

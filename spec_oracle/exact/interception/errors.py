@@ -2,15 +2,22 @@
 
 import linecache
 import sys
+import sysconfig
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
+from typing import TypeAlias
 
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
 
 _HERE = str(Path(__file__).parent)
-_LIBRARIES = ("torch", "numpy", "scipy", "numba", "contextlib.py", "copy.py", "functools.py", "threading.py")
+_STANDARD = sysconfig.get_path("stdlib")
+_CALLERS = tuple(str(Path(_HERE).parents[1] / room) for room in ("audit", "contracts", "exact", "threads"))
+_LIBRARIES = (
+    *("torch", "numpy", "scipy", "numba"),
+    *("contextlib.py", "copy.py", "functools.py", "random.py", "secrets.py", "threading.py"),
+)
 
 
 class CannotTraceError(NotTracedError):
@@ -24,7 +31,7 @@ class CannotTraceError(NotTracedError):
         self.location = location
         self.frame: FrameType | None = None
         self._arguments = operation, reason, location
-        super().__init__(f"{operation} cannot be traced: {reason} (at {location})")
+        super().__init__(f"{operation} cannot be traced: {reason}{f' (at {location})' * bool(location)}")
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         """Leave the frame behind when pickled."""
@@ -35,15 +42,31 @@ class UnrepeatableError(NotTracedError):
     """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
 
 
-def here() -> tuple[str, FrameType | None]:
-    """Return ``file:line: source`` of the innermost frame that is neither ours nor a library's, and it."""
+Line: TypeAlias = tuple[str, int]
+"""A file and the number of a line in it."""
+
+
+def here() -> tuple[Line, FrameType | None]:
+    """Return the innermost line that is neither ours nor a library's, and its frame; ("", 0) for none."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
-    while frame is not None and not is_foreign(frame.f_code.co_filename):
+    while frame is not None and not _is_told(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return "unknown line", None
-    name, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{short_path(Path(name))}:{line}: {linecache.getline(name, line).strip()}", frame
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno), frame
+
+
+def shown(line: Line) -> str:
+    """Return ``file:line: source``, "" for no line."""
+    name, number = line
+    if not name:
+        return ""
+    return f"{short_path(Path(name))}:{number}: {linecache.getline(name, number).strip()}"
+
+
+@lru_cache(maxsize=4096)
+def _is_told(filename: str) -> bool:
+    """Whether a line of a source file is named: not what calls the code under test."""
+    of_python = filename.startswith(_STANDARD) and "site-packages" not in Path(filename).parts
+    return is_foreign(filename) and not of_python and not filename.startswith(_CALLERS)
 
 
 @lru_cache(maxsize=4096)

@@ -2,36 +2,23 @@
 
 Code that is handed its random decisions must not ask numpy, ``random`` or torch for others. `watched_draws`
 stands between: seeds are ignored, so that code whose random numbers count does something else when it is
-called again, and every line of the user's code that asks for a number is noted. Functions that the user's
-modules imported by name are replaced there, too.
-
-What no function can stand before, such as a numpy generator that was made earlier, draws as always.
-`line_that_draws` finds it: after which line of the user's code the state of a generator is another.
+called again, and every line of the user's code that asks for a number is noted.
 """
 
-import gc
-import pickle
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-import numpy as np
-
-from spec_oracle.exact.interception.draws import Source
 from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
-from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.interception.sources import Source
 from spec_oracle.exact.interception.symbols import Scalar
 from spec_oracle.exact.representatives import Law
 from spec_oracle.places import is_users, running_at
-
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,53 +89,5 @@ def _passes_on(filename: str) -> bool:
 def watched_draws(array: str = "numpy", seed: int = 0) -> Iterator[WatchedDraws]:
     """Watch which code asks for random numbers; what it gets comes from a stream of the watch's own."""
     watched = WatchedDraws(Ordinary(seed))
-    before = {(owner, name): value for owner in (random, np.random) for name, value in vars(owner).items()}
-    with drawn_from(watched, array, seed), ExitStack() as by_name:
-        now = {
-            id(value): vars(owner)[name]
-            for (owner, name), value in before.items()
-            if vars(owner)[name] is not value
-        }
-        for module in [*sys.modules.values()]:
-            if is_users(getattr(module, "__file__", None) or "<"):
-                names = {name: now[id(value)] for name, value in vars(module).items() if id(value) in now}
-                by_name.enter_context(replaced(module, **names))
+    with drawn_from(watched, array, seed):
         yield watched
-
-
-def line_that_draws(prepared: Callable[[], Callable[[], object]]) -> str:
-    """Return "file:line" of the user's code after which a generator's state is another, "" for none.
-
-    ``prepared()`` returns the call; generators that it makes itself are not looked at. What the call raises
-    is suppressed.
-    """
-    kinds = (np.random.BitGenerator, random.Random)
-    generators = [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
-    before, last, found = [_state(one) for one in generators], "", ""
-
-    def look(frame: FrameType | None) -> None:
-        nonlocal last, found
-        if not found and [_state(one) for one in generators] != before:
-            found = last
-        last = running_at(frame)
-
-    def went(frame: FrameType, _: str, __: object) -> "TraceFunction | None":
-        look(frame)
-        return None if found else went
-
-    call, tracing = prepared(), sys.gettrace()
-    sys.settrace(lambda frame, *_: went if is_users(frame.f_code.co_filename) and not found else None)
-    try:
-        with suppress(Exception):
-            call()
-    finally:
-        sys.settrace(tracing)
-    look(None)
-    return found
-
-
-def _state(generator: random.Random | np.random.BitGenerator) -> object:
-    """Return what changes when a generator draws, None of one that does not say."""
-    with suppress(Exception):
-        return generator.getstate() if isinstance(generator, random.Random) else pickle.dumps(generator.state)
-    return None

@@ -14,7 +14,7 @@ before. Ties are won as in numpy: by the first of the largest (or smallest), or 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
@@ -23,6 +23,8 @@ import numpy as np
 from spec_oracle.arrays import Floats, Objects
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
+from spec_oracle.exact.interception.errors import Line, here
+from spec_oracle.exact.interception.guards import unguarded
 from spec_oracle.exact.interception.maps import (
     BRAIN,
     HALF,
@@ -37,10 +39,13 @@ from spec_oracle.exact.interception.maps import (
     gumbel_form,
     value_at,
 )
-from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
+
+_HARDLY: Final = 1e-6
+"""Part of the values of a draw that a guard may exclude."""
 
 _MOST_VALUES: Final = 70_000
 """Most values of one noise."""
@@ -84,14 +89,57 @@ def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pend
     if key not in races and not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
         races[key] = partial(_with_ties, list(scores), largest), []
     if key not in races:
-        order = _Order(list(scores), largest=largest)
-        if not order.is_closed:  # as for the largest of exponentials: begin at the other end
-            order = _Order(list(scores), largest=not largest, backwards=True)
-        races[key] = order.place, []
+        races[key] = _order(list(scores), largest=largest).place, []
     place, found = races[key]
-    found.extend(Pending(partial(place, number)) for number in range(len(found), count))
+    if len(found) < count:
+        line = here()[0]
+        found.extend(Pending(partial(_placed, place, number, line)) for number in range(len(found), count))
     answer: list[Pending] = found[:count]
     return answer
+
+
+def _placed(place: Callable[[int], int], number: int, line: Line) -> int:
+    """Return who takes a place in a race that was run at a line of the foreign code."""
+    run = current_run()
+    before, run.line = run.line, line
+    try:
+        return place(number)
+    finally:
+        run.line = before
+
+
+def _order(scores: list[Scalar], *, largest: bool) -> "_Order":
+    """Return the order of scores, which has a closed form from the first place on, or from the last."""
+    _forget_guards(scores)
+    for from_last in (False, True):  # as for the largest of exponentials: begin at the other end
+        order = _Order(scores, largest=largest != from_last, backwards=from_last)
+        if not order.is_closed and (plain := _without_guards(scores)):
+            order = _Order(plain, largest=largest != from_last, backwards=from_last)
+        if order.is_closed:
+            return order
+    return order
+
+
+def _forget_guards(scores: Sequence[Scalar]) -> None:
+    """Let draws be fresh again of which hardly anything is known, as that they are not below 1e-10."""
+    for draw in {score.draw for score in scores if isinstance(score, Noise)}:
+        known = draw.low + 1.0 - draw.high
+        if 0 < known <= _HARDLY and not draw.spent and draw.ask is None:
+            current_run().leave_out(known)
+            draw.low, draw.high = 0.0, 1.0
+
+
+def _without_guards(scores: list[Scalar]) -> list[Scalar]:
+    """Return scores without what guards add to them; [] where there is nothing, or where it would matter."""
+    plain, changed = list[Scalar](), 0.0
+    for score in scores:
+        chain, change = unguarded(score.chain) if isinstance(score, Noise) else ((), 0.0)
+        plain.append(Noise(score.draw, chain) if change else score)
+        changed += change
+    if not 0 < changed <= MOST_GUARDED:
+        return []
+    current_run().leave_out(changed)
+    return plain
 
 
 def _with_ties(scores: list[Scalar], largest: bool, number: int) -> int:  # noqa: FBT001

@@ -25,7 +25,7 @@ import numpy as np
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
-from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError, here
+from spec_oracle.exact.interception.errors import CannotTraceError, Line, UnrepeatableError, here, shown
 from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
 
 T = TypeVar("T")
@@ -35,6 +35,12 @@ CUT = 1e-16
 
 MOST_CUT = 1e-12
 """Most mass that may be cut off in all; beyond, the walk gives up."""
+
+MOST_GUARDED: Final = 2e-5
+"""Most probability of what guards of noise against zeros change, and of branches with them, in one run."""
+
+_RARE: Final = 1e-8
+"""Branches of smaller weight are left out where they cannot be traced."""
 
 _MOST_STEPS = 100_000
 """Most draws and comparisons of one run."""
@@ -69,6 +75,7 @@ class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
     ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
+    ``guarded``: the probability of what was left out, of guards of noise against zeros.
     """
 
     weight: float
@@ -76,6 +83,7 @@ class Branch(NamedTuple, Generic[T]):
     stands: tuple[Stand, ...] = ()
     alike: tuple[Alike, ...] = ()
     script: tuple[Decision, ...] = ()
+    guarded: float = 0.0
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -127,8 +135,16 @@ class Run:
     """How many numbers were drawn that are decided when they are first used."""
     deciding: int | None = None
     """Which of these is being decided."""
-    makes_generators = False
-    """Whether the code made a generator from a seed: that two of them are alike is not seen."""
+    tapes: dict[object, Any] = field(default_factory=dict)
+    """What was drawn at each position of a stream of random numbers."""
+    tape: Any = None
+    """What is being drawn."""
+    line: Line | None = None
+    """The line of the foreign code that made what is being decided; None for the one that is running."""
+    guarded = 0.0
+    """The probability of what guards of noise change, which is left out."""
+    seeds: dict[object, int] = field(default_factory=dict)
+    """Seeds that stand for random numbers without a value."""
 
     def step(self, count: int = 1) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
@@ -213,7 +229,8 @@ class Run:
             if decision.outcome in decision.alike
         )
         stands_for = tuple(stand for stand in stands if stand is not None)
-        return Branch(self.weight, result, stands_for, tuple(alike), tuple(self.decisions))
+        script = tuple(self.decisions)
+        return Branch(self.weight, result, stands_for, tuple(alike), script, self.guarded)
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
@@ -226,14 +243,21 @@ class Run:
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise `CannotTraceError`; the run stays failed even if the foreign code swallows the exception."""
         self._require_going()
-        location, frame = here()
-        error = CannotTraceError(operation, reason, location)
+        line, frame = here()
+        error = CannotTraceError(operation, reason, shown(self.line or line))
         error.frame = frame
         raise self._failed(error)
 
+    def leave_out(self, probability: float) -> None:
+        """Leave out what a guard of noise changes, so probable; raises `CannotTraceError` for too much."""
+        self.guarded += probability
+        if self.guarded > MOST_GUARDED:
+            self.cannot_trace("guard", f"guards of noise change the distribution by up to {self.guarded:.1g}")
+
     def unrepeatable(self, reason: str) -> NoReturn:
         """Raise `UnrepeatableError`; the run stays failed."""
-        raise self._failed(UnrepeatableError(f"{reason}, at {here()[0]}"))
+        at = shown(self.line or here()[0])
+        raise self._failed(UnrepeatableError(f"{reason}{f', at {at}' * bool(at)}"))
 
     def _failed(self, error: SpecOracleError) -> SpecOracleError:
         self.failure = self.failure or error
@@ -243,7 +267,14 @@ class Run:
 active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
 
 
-_random: Final = random.Random(0)  # noqa: S311  (no secret)
+class OwnRandom(random.Random):
+    """A generator of ours: it draws as always while the methods of `random.Random` are traced."""
+
+    getrandbits = random.Random.getrandbits
+    random = random.Random.random
+
+
+_random: Final = OwnRandom(0)
 
 
 class Afterwards(Run):
@@ -359,31 +390,37 @@ def walk(
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []
+    left_out = 0.0
     deadline = Deadline(time.process_time() + max_seconds)
     script: list[Decision] | None = [*given]
     while script is not None:
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
         run = Run(script, deadline, looked_at, leave_open=leave_open, given=len(given))
-        result = along(function, run)
-        if run.must_decide:
-            run = Run(script, deadline, looked_at, given=len(given))
+        try:
             result = along(function, run)
+            if run.must_decide:
+                run = Run(script, deadline, looked_at, given=len(given))
+                result = along(function, run)
+        except CannotTraceError:
+            if run.weight > _RARE or left_out + run.weight > MOST_GUARDED:
+                raise
+            left_out += run.weight
         if len(run.decisions) < len(script):
             made = f"{len(script)} and {len(run.decisions)} random decisions"
             raise UnrepeatableError(f"runs with equal random numbers made {made}")
         if run.is_cut:
             cut.append(run.weight)
-        else:
+        elif run.failure is None:
             branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
         script = _next_script(run.decisions, len(given))
     lost = math.fsum(cut)
     if lost > MOST_CUT:
         raise TooManyBranchesError(f"outcomes of probability below {CUT} sum to {lost}, more than {MOST_CUT}")
     total = math.fsum(branch.weight for branch in branches)
-    if abs(total + lost - 1) > _WEIGHT_TOLERANCE:
+    if abs(total + lost + left_out - 1) > _WEIGHT_TOLERANCE:
         raise UnrepeatableError(f"the probabilities of all outcomes sum to {total + lost!r}, not to one")
-    return branches
+    return [branch._replace(guarded=branch.guarded + left_out) for branch in branches]
 
 
 def _next_script(decisions: list[Decision], given: int) -> list[Decision] | None:

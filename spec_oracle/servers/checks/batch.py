@@ -2,24 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice
-from typing import Final
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.results import CheckResult, Status, failed
-from spec_oracle.servers.checks import effort, streams
+from spec_oracle.audit.results import CheckResult, Status, failed, inconclusive, passed
+from spec_oracle.servers.checks import streams
 from spec_oracle.servers.checks.fields import long_prompt
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, RefusedError
 
-SERVER_BESIDE: Final = 2000  # Completions beside other traffic: with as many alone they detect a TV of 0.2.
-
 BESIDE = 3
 """Other requests beside each that is judged."""
-
-CERTAIN = 0.98
-"""Probability of a first token, beyond which completions that are all alike are no surprise."""
 
 
 def batch(subject: ServerSubject, context: Context) -> CheckResult:
@@ -27,7 +22,7 @@ def batch(subject: ServerSubject, context: Context) -> CheckResult:
     return first_failure(
         context.rate,
         lambda rate: among_equals(subject, context, rate),
-        lambda rate: beside_other_traffic(subject, context.budget / 3, rate),
+        lambda rate: beside_other_traffic(subject, replace(context, budget=context.budget / 3, rate=rate)),
     )
 
 
@@ -37,29 +32,39 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
     if width < 2:
         return CheckResult("", Status.NOT_RUN, "needs concurrent requests: --concurrency 2 or more")
     asks = [streams.first_prompt(subject)] * width
-    seconds = context.budget / 3
-    found = streams.concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
-    if len({tokens for some in found for tokens in some}) == 1 and not _may_be_alike(subject):
-        draws = width * len(found)
-        return failed(f"all {draws:,} completions are the same", draws=draws, alpha=rate)
+    sets, in_time = list[Sequence[streams.Tokens]](), replace(context, budget=context.budget / 3)
 
     def at(distance: int, rate: float) -> CheckResult:
         # Every other run of ``distance`` requests, so that no completion is in two pairs.
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
-        near = [(some[i], some[i + distance]) for some in found for i in first]
-        what = f"completions of concurrent requests {distance} apart"
-        return streams.judge_pairs(what, near, subject, context, rate)
+        pairs = [(some[i], some[i + distance]) for some in sets for i in first]
 
-    return first_failure(rate, *(partial(at, distance) for distance in range(1, width)))
+        def add(some: Sequence[streams.Tokens]) -> None:
+            sets.append(some)
+            pairs.extend((some[i], some[i + distance]) for i in first)
+
+        what = f"pairs of completions of concurrent requests {distance} apart"
+        near = streams.volleys(subject, lambda: asks, add, pairs)
+        return streams.independent(what, near, subject, replace(in_time, rate=rate))
+
+    def not_all_the_same(rate: float) -> CheckResult:
+        draws = width * len(sets)
+        if len({tokens for some in sets for tokens in some}) != 1:
+            return passed(f"{draws:,} completions of concurrent requests are not all the same", draws=draws)
+        if _likeliest(subject) ** (draws - 1) > rate:  # may be chance
+            return inconclusive(f"all {draws:,} completions of concurrent requests are the same")
+        return failed(f"all {draws:,} completions are the same", draws=draws, alpha=rate)
+
+    return first_failure(rate, *(partial(at, distance) for distance in range(1, width)), not_all_the_same)
 
 
-def _may_be_alike(subject: ServerSubject) -> bool:
-    """Whether completions of the first prompt may well be all the same, or nothing is known of them."""
+def _likeliest(subject: ServerSubject) -> float:
+    """Return the largest probability of a first token after the first prompt, 1 where it is not known."""
     law = subject.distributions.after((0, ())) if subject.server.listed else None
-    return law is None or float(law.probabilities[0]) > CERTAIN
+    return 1.0 if law is None else float(max(law.probabilities[0], law.other))
 
 
-def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) -> CheckResult:
+def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge whether completions are distributed alike beside requests that are unlike them.
 
     Those are hotter, colder, greedy, longer, shorter and seeded ones, some after long prompts, or under a
@@ -77,16 +82,16 @@ def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) ->
     ]
     with suppress(RefusedError):
         server.complete(others[-1:])
-        return _beside(subject, others, seconds, rate)
-    return _beside(subject, others[:3], seconds, rate)  # a server that takes no temperature of 0
+        return _beside(subject, others, context)
+    return _beside(subject, others[:3], context)  # a server that takes no temperature of 0
 
 
-def _beside(subject: ServerSubject, others: Sequence[Ask], seconds: float, rate: float) -> CheckResult:
+def _beside(subject: ServerSubject, others: Sequence[Ask], context: Context) -> CheckResult:
     ours, turn = max(1, subject.server.client.limits.concurrency // 2), cycle(others)
 
     def asks() -> list[Ask]:
         return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, BESIDE))]
 
-    found = streams.concurrent(subject, asks, -(-SERVER_BESIDE // ours), seconds)
-    beside = [completion for some in found for completion in some[:: 1 + BESIDE]]
-    return streams.judge_alike("completions beside other traffic", beside, subject, seconds, rate)
+    beside = list[streams.Tokens]()
+    requests = streams.volleys(subject, asks, lambda some: beside.extend(some[:: 1 + BESIDE]), beside)
+    return streams.alike("completions beside other traffic", requests, subject, context)

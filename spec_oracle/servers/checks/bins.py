@@ -9,23 +9,18 @@ probability of each bin is known.
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.experiment import OutcomeCells
 from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.completion import Prefix, Token
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.contract import OutOfTimeError, ServerError
-from spec_oracle.statistics import draws_needed_by_g
-
-Bins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
-"""Counts [C], their law [C], and its slack [C]."""
 
 Leaf: TypeAlias = tuple[Prefix, bool]
 """A prefix, and whether the bin holds its completions (False), or those that go on with another token."""
@@ -38,45 +33,6 @@ RARE: Leaf = ((-1, ()), True)
 
 IMPOSSIBLE: Leaf = ((-2, ()), True)
 """What filters rule out; one sample there is a proof."""
-
-
-@dataclass
-class Binned:
-    """What `judge_looks` samples: ``more(count)`` asks the server, ``bins()`` counts all samples so far.
-
-    Sampling ends with the server, and with the time; raises `ServerError` where there is no sample by then.
-    """
-
-    more: Callable[[int], object]
-    bins: Callable[[], Bins]
-    ended: str = ""
-    is_over: bool = field(default=False, init=False)
-    seconds: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        self.counts, self.law, self.slack = self.bins()
-
-    def draw(self, count: int) -> None:
-        """Add that many samples."""
-        try:
-            self.more(count)
-        except ServerError as error:
-            self.counts, self.law, self.slack = self.bins()
-            if not self.counts.any():
-                raise
-            self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
-        else:
-            self.counts, self.law, self.slack = self.bins()
-
-    def needed(self, tv: float, rate: float) -> tuple[int, bool]:
-        """Return how many samples the G test takes to detect ``tv``, and whether it can at all.
-
-        Where the noise of the reported probabilities hides as much, as many as would do without it.
-        """
-        try:
-            return draws_needed_by_g(tv, self.law, alpha=rate / 2, slack=self.slack), True
-        except InvalidInputError:
-            return draws_needed_by_g(tv, self.law, alpha=rate / 2), False
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +54,13 @@ class Tree:
     depth: NDArray[np.int64]
     is_whole: NDArray[np.bool_]
 
-    def of(self, tally: Mapping[Prefix, int]) -> Bins:
-        """Return how often completions fell into each bin, the law and its slack; errors of `bin`."""
-        counts = np.zeros(len(self.law), dtype=np.int64)
-        for (number, tokens), times in tally.items():
-            counts[self.bin(number, tokens)] += times
-        return counts, self.law, self.slack
+    @property
+    def cells(self) -> OutcomeCells:
+        """The bins as cells in which completions are counted; errors of `bin`."""
+        return OutcomeCells(self.law, self._bins_of, slack=self.slack)
+
+    def _bins_of(self, completions: Sequence[Prefix]) -> NDArray[np.int64]:
+        return np.array([self.bin(*one) for one in completions], dtype=np.int64)
 
     def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
         """Return the bin of a completion; raises `ImpossibleOutputError` for what cannot be one."""

@@ -9,26 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, Experiment, Ledger, OutcomeCells, Sample, sampled
 from spec_oracle.audit.results import (
     Cause,
     CheckResult,
-    How,
     LawResult,
-    Measured,
-    Remarks,
     Status,
     TextCounterexample,
 )
-from spec_oracle.audit.sampling import SampledDecision
 from spec_oracle.contracts.completion import Token
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.bins import Tree
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
+from spec_oracle.servers.checks.subject import UNCONFIRMED, ServedOutcomes, ServerSubject, is_unconfirmed
 from spec_oracle.servers.contract import Ask, DraftCounts
 from spec_oracle.statistics import (
     clopper_pearson,
+    draws_needed_by_g,
     offending_cells,
     total_variation_interval,
 )
@@ -44,9 +43,9 @@ def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
     """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
     worst = [
         max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
-        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
+        for cell in offending_cells(counts, tree.law, alpha=common.SERVER_BOUND_RATE)
     ]
-    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
+    together = total_variation_interval(counts, tree.law, alpha=common.SERVER_BOUND_RATE).lower
     return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
 
 
@@ -63,25 +62,40 @@ def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
     )
 
 
-def result_of(
-    what: str, decision: SampledDecision[Any], coarsest: float, rate: float, uncertain: str = ""
-) -> CheckResult:
-    """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``.
+def judged(
+    experiment: Experiment,
+    requests: ServedOutcomes[Any],
+    context: Context,
+    effort: Effort,
+    uncertainty: str = "",
+) -> tuple[LawResult, Sample]:
+    """Return what samples say of an experiment that a server runs, and the samples.
 
-    ``uncertain`` says why no number of samples would detect less, "" where more would.
+    ``uncertainty`` says why the reported probabilities leave open as much as must be detected, and what would
+    help.
     """
-    status, detectable = Status.PASSED, decision.detectable_tv
-    seen = f"{decision.draws:,} samples are as expected ({would_show(detectable)})"
-    if decision.reason:
-        status, seen = Status.FAILED, decision.reason
-    elif decision.ended:
-        status, seen = Status.INCONCLUSIVE, f"{seen}; ended early: {decision.ended}"
-    elif detectable > coarsest:
-        status = Status.INCONCLUSIVE
-        seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
-    scope = (f"{what}: {decision.statistics}",)
-    detail = f"{what}: {seen}"
-    return CheckResult("", status, detail, How.SAMPLED, Measured(rate, decision.draws), Remarks(scope))
+    ledger = Ledger(context.budget)
+    result = sampled([experiment], context, effort, ledger)
+    detail = result.detail
+    if result.status is Status.FAILED:
+        return result, ledger.samples[experiment.what]
+    if is_hidden(experiment.cells, effort.wanted or effort.tv, context.rate):
+        detail = detail.replace("raise --budget", uncertainty)
+    if requests.ended:
+        detail, result = (
+            f"{detail}; ended early: {requests.ended}",
+            replace(result, status=Status.INCONCLUSIVE),
+        )
+    return replace(result, detail=f"{experiment.what}: {detail}"), ledger.samples[experiment.what]
+
+
+def is_hidden(cells: OutcomeCells, tv: float, rate: float) -> bool:
+    """Whether no number of samples detects a total variation, since the cells are known too badly."""
+    try:
+        draws_needed_by_g(tv, cells.law, alpha=rate / 2, slack=cells.slack)
+    except InvalidInputError:
+        return True
+    return False
 
 
 def would_show(tv: float) -> str:
@@ -106,9 +120,7 @@ def conclude(
     says why no number of completions would detect less, "" where more would.
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings
-    drafts, doubt, reason = completions.drafts, doubt_of(subject), ""
-    if drafts.accepted is None:
-        drafts = subject.server.drafts().since(completions.before)
+    drafts, doubt, reason = completions.counted(), doubt_of(subject), ""
     detectable = (found.smallest_detectable_tv or math.inf) + doubt
     if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
         reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit.logprobs import READINGS, SEEN_MASS, Distribution, Logs
+from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Token
 from spec_oracle.servers.checks import effort
@@ -29,8 +29,14 @@ SERVER_READING_PART: Final = 0.2
 SERVER_NEAR: Final = 8
 SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
 
+NOISE_FACTOR = 5.0
+"""Equal requests may differ by more than the few differences by which that was measured."""
+
 FLOAT32_LOG = 1e-5
 """Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
+
+CUT = 0.02
+"""Mass that is missing from a list of all tokens that can be sampled for no rounding."""
 
 _DIGITS = 6
 CHUNK = 256
@@ -43,6 +49,10 @@ def largest_difference(first: Logs, second: Logs) -> float:
     seen = math.log(SEEN_MASS)
     both = [(first[token], second[token]) for token in first.keys() & second.keys()]
     return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
+
+
+def _total(logs: Logs) -> float:
+    return sum(map(math.exp, logs.values()))
 
 
 def rounding(logs: Iterable[float]) -> float:
@@ -60,6 +70,7 @@ class Distributions:
     ``reference`` serves the same model without speculation, None if none is known. ``along`` is what is asked
     for those along a completion, and how it scores prompts, None if it does not; None as long as not known.
     ``differ``: by how much probabilities along completions differ when asked for again, largest ratio - 1.
+    ``is_cut``: whether the server lists fewer log-probabilities than it is asked for.
     """
 
     server: Server
@@ -68,6 +79,7 @@ class Distributions:
     along: tuple["Distributions", Scoring | None] | None = field(default=None, init=False)
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
     differ: list[float] = field(default_factory=list, init=False)
+    is_cut: bool = field(default=False, init=False)
 
     def after(self, prefix: Prefix) -> Distribution | None:
         """Return the distribution after a prefix; None where the server does not show enough of it."""
@@ -100,17 +112,32 @@ class Distributions:
         return now + SERVER_READING_PART * (self.server.client.end - now)
 
     def _read(self, logs: Logs | None, reading: str, error: float) -> Distribution | None:
-        return READINGS[reading](logs, self.server.sampling, self.server.listed, error) if logs else None
+        if not logs:
+            return None
+        listed, sampling = self.server.listed, self.server.sampling
+        if self.is_cut and sampling.top_k == listed == len(
+            logs
+        ):  # all that can be sampled, as far as is known
+            logs, listed = {token: log - math.log(_total(logs)) for token, log in logs.items()}, listed + 1
+        return READINGS[reading](logs, sampling, listed, error)
 
     @cached_property
     def reading(self) -> str:
         """The name of the reading under which one-token samples are most probable."""
         near, until, samples = self.near(), self._until(), list[tuple[Prefix, Token]]()
+        self._count_listed(near)
         for _ in range(effort.SERVER_READING_SAMPLES):
             samples += self.samples(near)
             if time.monotonic() > until:
                 break
         return self.most_likely_reading(samples)
+
+    def _count_listed(self, prefixes: Sequence[Prefix]) -> None:
+        """Take note where the server lists fewer log-probabilities than are asked for, and not all."""
+        lists = [logs for prefix in prefixes if (logs := self.logs[prefix])]
+        sizes, least = {len(logs) for logs in lists}, min((_total(logs) for logs in lists), default=1.0)
+        if len(sizes) == 1 and least < 1 - CUT:
+            self.is_cut, self.server.listed = True, min(self.server.listed, *sizes)
 
     def most_likely_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> str:
         """Return the name of the reading under which tokens after known prefixes are most probable."""
@@ -195,6 +222,11 @@ class Distributions:
         """By how much log-probabilities are rounded, nats."""
         listed = (log for logs in self.logs.values() for log in (logs or {}).values())
         return rounding(islice(listed, SHOWN))
+
+    @property
+    def tolerance(self) -> float:
+        """By how much log-probabilities of equal requests may differ, nats."""
+        return NOISE_FACTOR * self.noise + 2 * self.rounding + NEGLIGIBLE
 
     @property
     def uncertainty(self) -> str:

@@ -16,6 +16,7 @@ from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.client.apis import OpenAI
+from spec_oracle.servers.client.client import ANSWERED
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Json, RefusedError
 
@@ -166,13 +167,19 @@ def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequenc
         try:
             tried = Distributions(Combination({}, way, 1).of(reported.server))
             tried.fetch(roots)
-        except RefusedError:
-            why = "refused"
+        except RefusedError as error:
+            why = refusal(error)
             continue
         pairs = ((tried.logs[root] or {}, reported.logs[root] or {}) for root in roots)
         if any(_differ(one, other, 3 * reported.error + 1e-3) for one, other in pairs):
             return way
     return why
+
+
+def refusal(error: RefusedError) -> str:
+    """Say how a server does not do what it is asked, in a few words."""
+    cause = str(error).rpartition(" (")[2].partition(")")[0]
+    return f"requests with it fail each time: {cause}" if ANSWERED in str(error) else "refused"
 
 
 def _differ(first: Logs, second: Logs, error: float) -> bool:

@@ -3,33 +3,41 @@
 A server that reports its probabilities is its own oracle; another is compared with a reference server.
 """
 
+import math
 import time
-from functools import cache, partial
-from typing import Final
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
     LawResult,
     NoEvidenceError,
-    Remarks,
     Shown,
+    Status,
     TextCounterexample,
     inconclusive,
+    not_asked,
     with_findings,
 )
-from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.bins import IMPOSSIBLE, Binned, Tree, grow_tree
+from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
     conclude,
+    is_hidden,
+    judged,
     least_total_variation,
-    result_of,
     scope_of,
     wrong_completion,
 )
@@ -39,10 +47,12 @@ from spec_oracle.servers.checks.subject import (
     NEEDS_PROBABILITIES,
     UNCHECKED,
     UNCONFIRMED,
+    ServedOutcomes,
     ServerSubject,
     is_unchecked,
     is_unconfirmed,
 )
+from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError
 from spec_oracle.statistics import (
     draws_needed_by_g,
@@ -64,11 +74,28 @@ LEVEL = 0.05
 LARGEST_BIN = 0.2
 """Even with few completions the likeliest prefixes have bins of their own."""
 
-AT_ONCE = 128
+AT_ONCE, SHOWN = 128, 4000
+
+LOOKS_AT = 9
+LOOKS = 4 * LOOKS_AT
+"""Looks of the screening, and parts of the planned completions, of which it takes one at each."""
+
+LOOK_SECONDS = 2.0
+"""About how long completions take that are sampled at once."""
+
+Result = TypeVar("Result")
 
 
 def joint(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the distributions that the server reports, else beside a reference server."""
+    """Judge completions by the distributions that the server reports, else beside a reference server.
+
+    Where they draft nothing, and longer ones do, it is left to `long-texts`.
+    """
+    subject.completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+    subject.probe_drafts()
+    if subject.drafts_from:
+        short = f"completions of {subject.plan.tokens} tokens draft nothing"
+        return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
     return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
 
 
@@ -81,45 +108,79 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
         raise NoEvidenceError(UNCHECKED)
     completions, reported = subject.completions, subject.distributions
     seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
-    pace = completions.pilot(effort.SERVER_PILOT_PART * seconds)
+    pace = completions.pace
     planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
-    affordable = max(effort.SERVER_PILOT, pace * seconds)
-    smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / min(planned, affordable), LARGEST_BIN))
-    # Another tree whenever another token was seen to end completions.
-    tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
-    sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))
-    needed, can_be_detected = sampled.needed(plan.detect, rate)
-    decision = judge_looks(
-        sampled,
-        rate=rate,
-        count=plan.requests or needed,
-        seconds=seconds - (time.monotonic() - start),
-        progress=partial(server.tell, "joint"),
+    planned = int(min(planned, max(effort.SERVER_PILOT, pace * seconds)))
+    smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))
+    requests = ServedOutcomes(completions.sample, completions.found, plan.requests or math.inf)
+    look = max(1, min(common.FIRST_LOOK, planned // LOOKS))
+    at_once = max(look, int(LOOK_SECONDS * pace))
+    sizes = Effort(tv=math.inf, look=look, wanted=plan.detect, most=at_once, keeps=True)
+
+    def found() -> tuple[Tree, LawResult, NDArray[np.int64]]:
+        tree = grow_tree(reported, plan.tokens, smallest, frozenset(server.ends))
+        experiment = Experiment(
+            f"completions of {plan.tokens} tokens",
+            f"{plan.tokens} tokens",
+            dict,
+            requests,
+            binned=lambda: tree.cells,
+        )
+        left = max(seconds - (time.monotonic() - start), 0.0)
+        of_samples = replace(context, budget=left)
+        # Where all is judged again, completions that came before take no time.
+        at_once = replace(sizes, look=max(sizes.look, len(completions.found) // LOOKS_AT))
+        result, sample = judged(experiment, requests, of_samples, at_once, reported.uncertainty)
+        return tree, result, sample.counts
+
+    tree, result, counts = _with_all_ends(server, requests, found)
+    uncertain = reported.uncertainty if is_hidden(tree.cells, plan.detect, rate) else ""
+    shown = None
+    if result.status is Status.FAILED:
+        counts = _enough_to_show(requests, tree, counts)
+        shown = _counterexample(subject, tree, counts)
+    findings = replace(result.findings, worst=None, total_variation=least_total_variation(tree, counts))
+    scope = (*scope_of(tree, reported), *result.remarks.scope)
+    result = replace(
+        result, remarks=replace(result.remarks, scope=scope), shown=Shown(shown), findings=findings
     )
-    uncertain = "" if can_be_detected else reported.uncertainty
-    tree, counts = tree_with(frozenset(server.ends)), sampled.counts
-    bound, scope = least_total_variation(tree, counts), scope_of(tree, reported)
-    shown = _counterexample(subject, tree, counts) if decision.reason else None
-    found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
-    result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
-    found_by = LawResult(
-        "",
-        result.status,
-        result.detail,
-        result.how,
-        result.measured,
-        Remarks((*scope, *result.remarks.scope)),
-        Shown(shown),
-        findings=found,
-    )
-    concluded = conclude(subject, found_by, float(tree.law[tree.depth >= 2].sum()), uncertain)
+    concluded = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
+    if result.status is not Status.FAILED:
+        return concluded
     left = context.budget - (time.monotonic() - start)
-    doubt = _doubt_of_probabilities(subject, context, tree, counts, left) if decision.reason else ""
-    if not doubt:
+    if not (doubt := _doubt_of_probabilities(subject, context, tree, counts, left)):
         return concluded
     detail, measured = f"{doubt} ({concluded.detail})", concluded.measured
     undecided = inconclusive(detail, alpha=measured.alpha, draws=measured.draws)
     return with_findings(undecided, Findings(is_reference_wrong=True))
+
+
+def _with_all_ends(server: Server, requests: ServedOutcomes[Prefix], found: Callable[[], Result]) -> Result:
+    """Judge completions; the same ones once more where one of them showed another token that ends some."""
+    while True:
+        ends, requests.given = frozenset(server.ends), 0
+        try:
+            result = found()
+        except ContractError:
+            if ends == server.ends:
+                raise
+        else:
+            if ends == server.ends:
+                return result
+
+
+def _enough_to_show(
+    requests: ServedOutcomes[Prefix], tree: Tree, counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the counts of some more completions, where those that decided show no single one as wrong."""
+    with suppress(ContractError):
+        while (
+            not offending_cells(counts, tree.law, alpha=LEVEL)
+            and counts.sum() < SHOWN
+            and (more := requests(int(counts.sum())))
+        ):
+            counts = counts + np.bincount(tree.cells.of(more), minlength=len(counts))
+    return counts
 
 
 def _counterexample(

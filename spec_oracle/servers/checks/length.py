@@ -6,12 +6,14 @@ count there.
 """
 
 from collections import Counter
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import product
 from typing import Final
 
 from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import ServerSubject
@@ -19,6 +21,9 @@ from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
 
 SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many without.
+
+MISSED = 14
+"""Times that drafts of another length would show, on average, where none did."""
 
 STOP = 2
 """Characters before a stop string may stand."""
@@ -54,8 +59,72 @@ def counts(subject: ServerSubject) -> CheckResult:
         return failed(completions.odd_counts, draws=draws, how=How.SAMPLED)
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
+    if wrong := counted_too_often(completions.counts, completions.length):
+        return inconclusive(wrong, draws=draws, how=How.SAMPLED)
     detail = f"{completions.drafts.accepted:,.0f} tokens accepted, {mean:.3g} tokens per call"
     return passed(detail, draws=draws, how=How.SAMPLED)
+
+
+def counted_too_often(counts: Mapping[tuple[int, int], int], tokens: int) -> str:
+    """Say that counts contradict drafts of a fixed length, "" if they do not, or the length is not fixed.
+
+    ``counts`` are those of completions by (drafted, accepted), of ``tokens`` tokens each. A call emits its
+    accepted tokens and one more, so the length of drafts and the number of tokens leave few pairs possible.
+    Completions without an accepted draft show the length: a wrong count of accepted ones cannot change them.
+    """
+    none_accepted = {drafted: count for (drafted, accepted), count in counts.items() if not accepted}
+    ways = product(range(1, tokens + 1), (False, True), (None, 0, 1, 2), (1, 2, 3))
+    possible = [_possible_counts(tokens, FixedDrafts(*way)) for way in ways]
+    fitting = [pairs for pairs in possible if all((drafted, 0) in pairs for drafted in none_accepted)]
+    odd = [{pair: count for pair, count in counts.items() if pair not in pairs} for pairs in fitting]
+    if not none_accepted or not odd:
+        return ""
+    fewest = min(odd, key=lambda pairs: sum(pairs.values()))
+    total, wrong, shown = sum(counts.values()), sum(fewest.values()), sum(none_accepted.values())
+    # Drafts of another length now and then would show among these, too, but for a chance of 1e-6.
+    if wrong * shown < MISSED * total:
+        return ""
+    drafted, accepted = max(fewest, key=lambda pair: fewest[pair])
+    return (
+        f"{wrong:,} of {total:,} completions of {tokens} tokens count more accepted drafts than their calls "
+        f"can have, such as {accepted} of {drafted}, if each call drafts equally many: so it does where "
+        "nothing is accepted"
+    )
+
+
+@dataclass(frozen=True)
+class FixedDrafts:
+    """How calls draft ``length`` tokens each.
+
+    ``prefills``: the first token comes without a call. ``kept``: of the tokens that are left so many are not
+    drafted, None for drafts beyond the limit. Drafts of less than ``least`` tokens are not made.
+    """
+
+    length: int
+    prefills: bool
+    kept: int | None
+    least: int
+
+    def size(self, left: int) -> int:
+        """Return how many tokens a call drafts where so many are left."""
+        most = self.length if self.kept is None else min(self.length, max(left - self.kept, 0))
+        return most if most >= self.least else 0
+
+
+@cache
+def _possible_counts(tokens: int, drafts: FixedDrafts) -> frozenset[tuple[int, int]]:
+    """Return pairs of drafted and accepted tokens that the calls of a completion may add up to.
+
+    Tokens that are accepted beyond the limit are counted or not.
+    """
+    reached: dict[int, set[tuple[int, int]]] = {int(drafts.prefills): {(0, 0)}}
+    for place in range(tokens):
+        left, size = tokens - place, drafts.size(tokens - place)
+        for accepted in range(size + 1):
+            for counted in {accepted, min(accepted, left)}:
+                after = reached.setdefault(min(place + accepted + 1, tokens), set())
+                after |= {(drafted + size, before + counted) for drafted, before in reached.get(place, ())}
+    return frozenset(reached.get(tokens, ()))
 
 
 def ends(subject: ServerSubject) -> CheckResult:

@@ -9,20 +9,18 @@ from functools import partial
 from typing import Final
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
+from spec_oracle.audit.logprobs import ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion, Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import Ratios
+from spec_oracle.servers.checks.scores import wrong_scores
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
 
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3
-
-NOISE_FACTOR = 5.0
-"""Equal requests may differ by more than the few differences by which that was measured."""
 
 
 def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
@@ -46,6 +44,8 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
             tokens, completions = tokens + len(answer.tokens), completions + 1
             drafted += answer.drafted or 0
             server.tell("logprobs", completions, len(server.prompts) * SERVER_LOGPROBS)
+        if wrong := wrong_scores(reported):
+            return failed(wrong, draws=completions, how=How.SAMPLED)
     except OutOfTimeError:
         if not completions:
             raise
@@ -64,7 +64,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
 def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:
     """Ask for the distributions of a completion; for those that differ twice: noise may do that."""
     prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
-    allowed = tolerance(distributions)
+    allowed = distributions.tolerance
 
     def asked() -> ReportedLogprobs:
         distributions.fetch(prefixes)
@@ -74,8 +74,3 @@ def compared(completion: Completion, number: int, distributions: Distributions) 
     for place in asked().differing():
         distributions.logs.pop(prefixes[place], None)
     return asked()
-
-
-def tolerance(distributions: Distributions) -> float:
-    """Return by how much equal log-probabilities may differ, nats."""
-    return NOISE_FACTOR * distributions.noise + 2 * distributions.rounding + NEGLIGIBLE

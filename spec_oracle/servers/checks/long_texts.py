@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from spec_oracle.audit.results import (
     remarked,
     with_findings,
 )
-from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
@@ -39,7 +40,7 @@ from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import OutOfTimeError, ServerError
+from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.statistics.long_completions import (
     BY_P,
     Scored,
@@ -49,6 +50,9 @@ from spec_oracle.statistics.long_completions import (
     point_masses,
     proposed_by_n_gram,
 )
+
+SHORTEST: Final = 8
+"""Tokens of a completion that a server may not refuse."""
 
 LAST: Final = 4
 """Tokens that are shown before one that cannot be."""
@@ -61,21 +65,26 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
         return not_asked(subjects.NEEDS_PROBABILITIES)
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
-    long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
+    lengths = subject.long_tokens
+    long = Completions(server, lengths[0], (context.seed, "server/long-texts"), plan.seeded)
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
-    read = JudgedCompletions(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
+    uniforms = context.stream("server/long-texts/uniforms")
+    read = JudgedCompletions(subject.distributions, drafts, uniforms, knows_positions=True)
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
-    needed = tokens_needed(finest, context.rate)
-    started, ended = time.monotonic(), ""
-    with closing(_in_advance(long, subject.distributions)) as coming:
+    needed = tokens_needed(finest / len(lengths), context.rate)
+    ended = ""
+    longest = Longest()
+    with closing(_in_advance(long, lengths, longest, subject.distributions)) as coming:
         while not (
             is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
         ):
             if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
                 break
             try:
-                for some in _in_time(next(coming), subject, read):
+                new = next(coming)
+                read.window = longest.window(server.prompts)
+                for some in _in_time(new, subject, read):
                     read.add(some)
                     for completion in some:
                         subject.record(completion, read.distributions, drafts)
@@ -84,8 +93,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
                     raise
                 ended = "" if isinstance(error, OutOfTimeError) else str(error)
                 break
-            pace = read.completions / max(time.monotonic() - started, 1e-9)
-            server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
+            server.tell("long-texts", read.evidence.tokens, needed)
     coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
     coarse += subject.distributions.relative_error
     result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
@@ -94,18 +102,56 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     return unless_unconfirmed(result, context)
 
 
-def _in_advance(long: Completions, distributions: Distributions) -> Generator[list[Prefix], None, None]:
-    """Yield completions; further ones are sampled meanwhile, where another server has the distributions."""
-    width = long.server.client.limits.concurrency
-    yield long.sample(width)
+def _in_advance(
+    long: Completions, lengths: Sequence[int], longest: "Longest", distributions: Distributions
+) -> Generator[list[Prefix], None, None]:
+    """Yield completions of several lengths in turn, as long as the server allows.
+
+    Further ones are sampled meanwhile, where another server has the distributions.
+    """
+    width, turn = long.server.client.limits.concurrency, cycle(lengths)
+
+    def some() -> list[Prefix]:
+        return longest.of(long, next(turn), width)
+
+    yield some()
     if distributions.along is None or distributions.along[0] is distributions:
         while True:
-            yield long.sample(width)
+            yield some()
     with ThreadPoolExecutor(1) as other:
-        coming = other.submit(long.sample, width)
+        coming = other.submit(some)
         while True:
-            found, coming = coming.result(), other.submit(long.sample, width)
+            found, coming = coming.result(), other.submit(some)
             yield found
+
+
+@dataclass
+class Longest:
+    """The longest completions that a server allows: ``allowed`` tokens it did, ``refused`` it did not."""
+
+    allowed: int = 1
+    refused: int | None = None
+
+    def window(self, prompts: Sequence[Prompt]) -> int | None:
+        """Return how many tokens the longest context has, prompt and completion; None if not known."""
+        is_found = self.refused is not None and self.refused - self.allowed == 1
+        return self.allowed + max(map(len, prompts)) if is_found else None
+
+    def of(self, completions: Completions, length: int, count: int) -> list[Prefix]:
+        """Sample completions of a length; where that is refused, of the longest that is not, by bisection."""
+        while True:
+            completions.length = length if self.refused is None else min(length, self.refused - 1)
+            if self.refused is not None and self.refused - self.allowed > 1 and length > self.allowed:
+                completions.length = (self.allowed + self.refused) // 2
+            try:
+                found = completions.sample(count)
+            except RefusedError:
+                self.refused = completions.length
+                if self.refused <= SHORTEST:
+                    raise
+                continue
+            self.allowed = max(self.allowed, completions.length)
+            return found
 
 
 def _in_time(
@@ -127,9 +173,7 @@ def _as_verdict(
     subject: ServerSubject, read: "JudgedCompletions", long: Completions, result: CheckResult, rate: float
 ) -> CheckResult:
     """Return the result where no other check says whether completions are right: it must detect enough."""
-    plan, drafts, reason = subject.plan, long.drafts, ""
-    if drafts.accepted is None:
-        drafts = subject.server.drafts().since(long.before)
+    plan, drafts, reason = subject.plan, long.counted(), ""
     if not (plan.assume_speculating and drafts.accepted is None):
         reason = never_happened(drafts)
     if not reason and not read.suffices(0, plan.detect, rate):
@@ -137,7 +181,10 @@ def _as_verdict(
     scope = result.remarks.scope
     if drafts.drafted is not None:
         scope = (*scope, f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
-    found = Findings(smallest_detectable_tv=max(read.detected(rate)))
+    least = max(read.detected(rate))
+    found = Findings(smallest_detectable_tv=least)
+    measured = replace(result.measured, tokens=long.length, detectable=least if least < 1 else None)
+    result = replace(result, measured=measured)
     result = with_findings(remarked(result, scope=scope), found)
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
@@ -148,17 +195,22 @@ def _as_verdict(
 class JudgedCompletions:
     """Completions whose tokens were compared with next-token distributions.
 
-    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof.
+    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof. ``knows_positions``:
+    whether the prompts are all that stands before the completions, so that places may count them. ``window``
+    is how many tokens the longest context has, None if the server did not refuse a longer one.
     """
 
     distributions: Distributions
     drafts: Distributions | Weights | None
     rng: np.random.Generator
+    knows_positions: bool = False
+    window: int | None = None
     completions: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.evidence = TokenEvidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+        names = [*([RATIO] if self.drafts else []), N_GRAM]
+        self.evidence = TokenEvidence(names, self.rng, knows_positions=self.knows_positions)
 
     def detected(self, rate: float) -> list[float]:
         """Return which TV a token is detected by p and by p/q."""
@@ -220,7 +272,11 @@ class JudgedCompletions:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
-        return Scored(masses, came, orders, doubt, relative=relative)
+        places = np.arange(start, len(tokens))
+        before = len(self.distributions.server.prompts[number])
+        known = before + places if self.knows_positions else None
+        left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
+        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)
 
     def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
         """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""

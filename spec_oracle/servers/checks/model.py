@@ -6,15 +6,16 @@ completions differ, too, and verification is not to blame.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, Experiment, compared
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
 from spec_oracle.audit.results import (
     Cause,
@@ -30,14 +31,15 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.checks.scores import fetch_along
-from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
+from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError
-from spec_oracle.statistics import homogeneity
 
 # Tokens after which the distributions of a server and of its reference are compared, and samples of one token
 # where these are not reported.
 SERVER_MODEL_TOKENS: Final = 200
 SERVER_MODEL_SAMPLES: Final = 2000
+SERVER_MODEL_TV: Final = 0.2  # Total variation of one token that they are planned for.
 
 NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, differ"
 """Completes a verdict."""
@@ -180,30 +182,30 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare samples of one token of servers whose completions differ: that is certain, its cause is not."""
     server, reference = subject.server, subject.reference
     assert reference is not None
-    rng, counts = context.stream("server/model/samples"), [Counter[Prefix](), Counter[Prefix]()]
-    width, rate = server.client.limits.concurrency, effort.SERVER_BLAME_RATE
-    fit = None
-    try:
-        while sum(counts[0].values()) < SERVER_MODEL_SAMPLES:
-            numbers = [int(one) for one in rng.integers(len(server.prompts), size=16 * width)]
-            for one, tally in zip((server, reference), counts, strict=True):
-                answers = one.complete([Ask(server.prompts[number], 1) for number in numbers])
-                tally.update((n, answer.tokens) for n, answer in zip(numbers, answers, strict=True))
-            server.tell("model, one token", sum(counts[0].values()), SERVER_MODEL_SAMPLES)
-    except OutOfTimeError:
-        if not counts[1]:
-            raise
-    every = sorted(counts[0] | counts[1], key=repr)
-    fit = homogeneity(*([tally[one] for one in every] for tally in counts), alpha=rate)
-    say = partial(check_result, draws=fit.draws[0], how=How.SAMPLED, alpha=rate, scope=(str(fit),))
-    what = f"{fit.draws[0]:,} samples of one token, and {fit.draws[1]:,} of the reference server,"
-    if not fit.passed:
-        detail = f"{what} are distributed differently: {EXPLAINS} why completions differ"
-        return say(Status.FAILED, detail, proviso=NAMED)
-    found = f"{what} are distributed alike; a total variation of {fit.smallest_detectable_tv:.2g} would show"
-    if fit.smallest_detectable_tv > effort.SERVER_ONE_TOKEN_TV:
-        return say(Status.INCONCLUSIVE, f"{found}; raise --budget")
-    return say(Status.PASSED, found)
+    rng = context.stream("server/model/samples")
+    plans = rng.integers(len(server.prompts), size=SERVER_MODEL_SAMPLES).tolist()
+
+    def first_tokens(one: Server) -> ServedOutcomes[Prefix]:
+        found, numbers = list[Prefix](), iter(plans)
+
+        def more(count: int) -> None:
+            chosen = list(islice(numbers, count))
+            answers = one.stream([Ask(server.prompts[number], 1) for number in chosen])
+            for number, answer in zip(chosen, answers, strict=True):
+                found.append((number, answer.tokens))
+            server.tell("model, one token", len(found), SERVER_MODEL_SAMPLES)
+
+        return ServedOutcomes(more, found)
+
+    theirs = Experiment("those of the reference server", "1 token", dict, first_tokens(reference))
+    what = "requests for one token"
+    ours = Experiment(what, "1 token", dict, first_tokens(server), reference=theirs)
+    sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
+    found = compared(ours, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
+    if found.status is not Status.FAILED:
+        return found
+    remarks = replace(found.remarks, proviso=NAMED)
+    return replace(found, detail=f"{found.detail}: {EXPLAINS} why completions differ", remarks=remarks)
 
 
 def _of_its_own(context: Context) -> str:

@@ -3,17 +3,27 @@
 Its completions are judged by these. Where samples follow others, nothing can be said of completions.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.effort import FIRST_LOOK
+from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells
+from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
-from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.contracts.completion import Prefix, Token
-from spec_oracle.servers.checks.bins import Binned, log_error
-from spec_oracle.servers.checks.conclusion import result_of
-from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
+from spec_oracle.servers.checks.bins import log_error
+from spec_oracle.servers.checks.conclusion import judged
+from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServedOutcomes, ServerSubject
+from spec_oracle.servers.client.server import Server
+
+TOO_FEW = "the server reports too few probabilities to know what it samples from"
+
+OneToken = tuple[Prefix, Token | None]
+"""A token after a prefix; None for any that is not listed there."""
 
 
 def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
@@ -21,39 +31,60 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     if not subject.server.listed:
         return not_asked(NEEDS_PROBABILITIES)
     reported, rng = subject.distributions, context.stream("server/plain-law")
-    known = [(prefix, law) for prefix in reported.near() if (law := reported.after(prefix)) is not None]
+    known = {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
     if not known:
-        few = "the server reports too few probabilities to know what it samples from"
-        return inconclusive(f"{few}; use --top-k, or temperature 1")
-    bins: dict[tuple[Prefix, Token | None], int] = {}
-    masses: list[float] = []
-    errors: list[float] = []
-    for prefix, law in known:
-        for token, mass in [*zip(law.tokens, law.probabilities, strict=True), (None, law.other)]:
-            bins[prefix, token] = len(masses)
-            masses.append(float(mass))
-            errors.append(law.other_error if token is None else mass * np.expm1(law.slack))
-    expected, slack = np.array(masses) / len(known), log_error(np.array(masses), np.array(errors))
-    counts = np.zeros(len(masses), dtype=np.int64)
+        return inconclusive(f"{TOO_FEW}; {lists_too_few(subject.server) or 'use --top-k, or temperature 1'}")
+    prefixes, tokens = list(known), list[OneToken]()
 
-    def sample(count: int) -> None:
-        chosen = rng.integers(len(known), size=count)
-        for prefix, token in reported.samples([known[place][0] for place in chosen]):
-            counts[bins.get((prefix, token), bins[prefix, None])] += 1
+    def more(count: int) -> None:
+        chosen = rng.integers(len(prefixes), size=count)
+        for one in reported.samples([prefixes[place] for place in chosen]):
+            tokens.append(one)
+        subject.server.tell("plain-law", len(tokens), 0)
 
-    sampled = Binned(sample, lambda: (counts.copy(), expected, slack))
-    count, can_be_detected = sampled.needed(subject.plan.coarse, context.rate)
-    decision = judge_looks(
-        sampled,
-        rate=context.rate,
-        count=count,
-        seconds=context.budget,
-        progress=partial(subject.server.tell, "plain-law"),
+    requests = ServedOutcomes(more, tokens)
+    what = f"one token after {len(prefixes)} prefixes, probabilities {reported.reading}"
+    experiment = Experiment(
+        what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
     )
-    uncertain = "" if can_be_detected else reported.uncertainty
-    what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
-    result = result_of(what, decision, subject.plan.coarse, context.rate, uncertain)
+    effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
+    result, _ = judged(experiment, requests, context, effort, reported.uncertainty)
+    if result.status is Status.FAILED and (few := lists_too_few(subject.server)):
+        return inconclusive(f"{TOO_FEW}; {few}", draws=result.measured.draws)
     if result.status is Status.PASSED and reported.drafted:
         detail = f"{reported.drafted} tokens were drafted for one-token requests: not target-only decoding"
         return inconclusive(detail, alpha=result.measured.alpha, draws=result.measured.draws)
     return result
+
+
+def lists_too_few(server: Server) -> str:
+    """Say that the server lists fewer log-probabilities than can be sampled, and what to ask for; else ""."""
+    listed, top_k = server.listed, server.sampling.top_k
+    return f"it lists {listed} of {top_k}; ask for --top-k {listed}" if top_k > listed else ""
+
+
+def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
+    """Return a cell for each listed token after each of several prefixes, chosen at random."""
+    listed = [
+        (prefix, token, mass, error)
+        for prefix, law in known.items()
+        for token, mass, error in (
+            *zip(law.tokens, law.probabilities, law.probabilities * np.expm1(law.slack), strict=True),
+            (None, law.other, law.other_error),
+        )
+    ]
+    outcomes: list[OneToken] = [(prefix, token) for prefix, token, _, _ in listed]
+    number = {outcome: cell for cell, outcome in enumerate(outcomes)}
+    masses, errors = np.array([[mass, error] for _, _, mass, error in listed], dtype=np.float64).T
+
+    def cells_of(found: Sequence[tuple[Prefix, Token]]) -> NDArray[np.int64]:
+        cells = [number.get(one, number[one[0], None]) for one in found]
+        return np.array(cells, dtype=np.int64)
+
+    return OutcomeCells(masses / len(known), cells_of, outcomes, log_error(masses, errors))
+
+
+def _in_words(outcome: OneToken) -> str:
+    (number, before), token = outcome
+    which = "a token that is not listed" if token is None else f"token {token!r}"
+    return f"{which} after prompt {number + 1}" + f" and {list(before)!r}" * bool(before)

@@ -8,7 +8,7 @@ divergence is estimated by ratio - 1 - log(ratio), which is never negative.
 >>> ratios = Ratios()
 >>> ratios.add(-1.0, -1.0)
 >>> ratios.add(-1.1, -1.0)
->>> ratios.in_words().partition(": ")[2]
+>>> ratios.in_words().rpartition(": ")[2]
 'mean 0.952 +- 0.157, 0.905 to 1; KL 0.00242 +- 0.00798 nats a token'
 """
 
@@ -42,8 +42,8 @@ class Ratios:
         ratio = np.exp(logs)
         bias, kl = (f"{one.mean():.3g} +- {_half(one):.3g}" for one in (ratio, np.expm1(logs) - logs))
         return (
-            f"importance ratio exp(logprob_train - logprob_rollout) over {len(logs):,} tokens: mean {bias}, "
-            f"{ratio.min():.3g} to {ratio.max():.3g}; KL {kl} nats a token"
+            "reported numbers, not samples: importance ratio exp(logprob_train - logprob_rollout) over "
+            f"{len(logs):,} tokens: mean {bias}, {ratio.min():.3g} to {ratio.max():.3g}; KL {kl} nats a token"
         )
 
 

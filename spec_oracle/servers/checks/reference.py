@@ -5,7 +5,6 @@ which one-token requests show nothing.
 """
 
 import math
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,30 +13,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, Experiment, compared
 from spec_oracle.audit.results import (
     CheckResult,
-    Findings,
-    How,
+    LawResult,
     NoEvidenceError,
+    Shown,
     Status,
     TextCounterexample,
-    check_result,
-    with_findings,
 )
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, spellings
-from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError, ServerError
-from spec_oracle.statistics import Homogeneity, homogeneity, smallest_detectable_tv_by_homogeneity
+from spec_oracle.servers.contract import Ask, RefusedError
 from spec_oracle.statistics.cells import MIN_EXPECTED
-
-USUAL_BINS = 100
-"""By which the number of samples is planned before the completions are known."""
 
 AT_ONCE = 512
 
@@ -53,55 +46,43 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     server, reference, plan, ours = subject.server, subject.reference, subject.plan, subject.completions
     if reference is None:
         raise NoEvidenceError("no --reference server to compare its completions with")
-    start = time.monotonic()
-    until = start + (1 - effort.SERVER_BLAME_PART) * context.budget
+    seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
     theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
-    ended = ""
-    try:
-        for completions in (ours, theirs):
-            completions.pilot(effort.SERVER_PILOT_PART * context.budget)
-        pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
-        count = plan.requests or int(
-            min(completions_needed(plan.detect, context.rate), context.budget * pace)
-        )
-        while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
-            for completions in (ours, theirs):
-                completions.sample(min(missing, AT_ONCE, max(common.FIRST_LOOK, int(pace))))
-            server.tell("joint", len(theirs.found), count)
-    except ServerError as error:
-        if not (ours.found and theirs.found):
-            raise
-        ended = "" if isinstance(error, OutOfTimeError) else f"; ended early: {error}"
-    counts, bins = prefix_counts(ours.found, theirs.found)
-    fit = homogeneity(*counts, alpha=context.rate)
-    status = Status.INCONCLUSIVE if ended and fit.passed else Status.PASSED if fit.passed else Status.FAILED
-    if fit.passed:
-        found = f"are distributed alike (a total variation of {fit.smallest_detectable_tv:.2g} would show)"
-    else:
-        found = "are distributed differently"
-    detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"
-    result = check_result(
-        status,
-        detail,
-        how=How.SAMPLED,
-        alpha=context.rate,
-        draws=fit.draws[0],
-        scope=(f"{fit.cells} outcome bins, beside completions of {reference.client.url}", str(fit)),
-        completion=None if fit.passed else _counterexample(subject, counts, bins),
-    )
-    findings = Findings(smallest_detectable_tv=fit.smallest_detectable_tv)
+    result, counts, bins = beside(ours, theirs, plan, replace(context, budget=seconds))
+    if result.status is Status.FAILED:
+        result = replace(result, shown=Shown(_counterexample(subject, counts, bins)))
+    scope = f"{len(bins)} outcome bins, beside completions of {reference.client.url}"
+    result = replace(result, remarks=replace(result.remarks, scope=(scope, *result.remarks.scope)))
     distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
-    return conclude(subject, with_findings(result, findings), float(distinguished))
+    return conclude(subject, result, float(distinguished))
 
 
-def completions_needed(tv: float, alpha: float) -> int:
-    """Return how many completions of each server detect ``tv``."""
-    count = effort.SERVER_PILOT
-    while smallest_detectable_tv_by_homogeneity((count, count), USUAL_BINS, alpha=alpha) > tv:
-        count = count * 5 // 4
-    return count
+def beside(
+    ours: Completions, theirs: Completions, plan: ServerPlan, context: Context, *, coarsest: float = math.inf
+) -> tuple[LawResult, Counts, list[Bin]]:
+    """Compare as many completions of both servers as detect ``plan.detect``; return the counts of prefixes.
+
+    It passes where a total variation of ``coarsest`` would show.
+    """
+    both = [ServedOutcomes(one.sample, one.found, plan.requests or math.inf) for one in (ours, theirs)]
+    size = f"{ours.length} tokens"
+    reference = Experiment("completions of the reference server", size, dict, both[1])
+    what = f"completions of {size}"
+    own = Experiment(what, size, dict, both[0], reference=reference, shown=_in_words)
+    wanted = min(plan.detect, coarsest)
+    result = compared(own, context, Effort(tv=coarsest, wanted=wanted, look=AT_ONCE), table=prefix_counts)
+    if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
+        ended = f"{result.detail}; ended early: {ended}"
+        result = replace(result, status=Status.INCONCLUSIVE, detail=ended)
+    return result, *prefix_counts(*(one.found[: one.given] for one in both))
+
+
+def _in_words(found: Bin) -> str:
+    (number, *tokens), others = found[0] or (-1,), found[1]
+    what = f"those that begin with {tokens!r} and are rarer" if others else f"{tokens!r}"
+    return f"{what} after prompt {number + 1}" if number >= 0 else "rare ones"
 
 
 def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin]) -> TextCounterexample:
@@ -162,7 +143,7 @@ class Beside:
     number: int
     wrong: str = ""
     why: str = ""
-    fit: Homogeneity | None = None
+    result: LawResult | None = None
     least: None = None
 
     @property
@@ -173,7 +154,7 @@ class Beside:
     @property
     def draws(self) -> int:
         """Completions that were judged."""
-        return self.fit.draws[0] if self.fit else 0
+        return self.result.measured.draws if self.result else 0
 
     @property
     def seen(self) -> str:
@@ -183,37 +164,30 @@ class Beside:
     def detects(self, rate: float) -> float:
         """Return the total variation of completions that is detected."""
         del rate
-        return self.fit.smallest_detectable_tv if self.fit else math.inf
+        return self.result.findings.smallest_detectable_tv or math.inf if self.result else math.inf
 
     def run(self, rate: float, seconds: float) -> None:
         """Compare completions for so many seconds."""
-        server, reference = self.subject.server, self.subject.reference
+        server, reference, plan = self.subject.server, self.subject.reference, self.subject.plan
         assert reference is not None
-        end, count = time.monotonic() + seconds, completions_needed(effort.SERVER_SHAPES_TV, rate)
         both = server, replace(reference, prompts=server.prompts)
         fields = next((way for way in self.ways if all(_takes(one, way) for one in both)), None)
         if fields is None:
             self.why = "refused"
             return
-        sides = [
+        ours, theirs = (
             Completions(
                 one,
-                self.subject.plan.tokens,
+                plan.tokens,
                 (self.context.seed, f"server/shapes/beside {self.number}, {n}"),
                 fields=fields,
             )
             for n, one in enumerate(both)
-        ]
-        try:
-            while len(sides[1].found) < count and (not sides[1].found or time.monotonic() < end):
-                for side in sides:
-                    side.sample(min(count - len(sides[1].found), 16 * server.client.limits.concurrency))
-        except OutOfTimeError:
-            if not sides[1].found:
-                raise
-        counts, _ = prefix_counts(sides[0].found, sides[1].found)
-        self.fit = homogeneity(*counts, alpha=rate)
-        if not self.fit.passed:
+        )
+        context = replace(self.context, rate=rate, budget=seconds)
+        wanted = replace(plan, detect=effort.SERVER_SHAPES_TV, requests=None)
+        self.result, *_ = beside(ours, theirs, wanted, context)
+        if self.result.status is Status.FAILED:
             self.wrong = f"{self.seen} are distributed differently"
 
 

@@ -5,20 +5,24 @@ of one request for each of its tokens. It is used where it lists what one-token 
 of the same model that does not speculate.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from spec_oracle.audit.logprobs import Logs, difference
+import numpy as np
+
+from spec_oracle.audit.logprobs import SEEN_MASS, Logs, difference
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.logprobs import tolerance
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.scoring import SCORINGS, Listed, Scoring
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError
 
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
+SERVER_SCORED_PROMPTS: Final = (4, 12, 48)  # Tokens of prompts whose scores are compared, and the whole one.
+WRONG_SCORES: Final = 0.3  # Difference, besides that of equal requests, that no rounding explains, nats.
 
 
 def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -> None:
@@ -81,7 +85,7 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
             continue
         pairs = [(known.logs[prefix] or {}, row or {}) for prefix, row in zip(prefixes, rows, strict=True)]
         differ = max(difference(*pair) for pair in pairs)
-        if differ <= tolerance(known):
+        if differ <= known.tolerance:
             known.noise = max(known.noise, differ - known.rounding)
             return source, scoring
     return known, None
@@ -95,3 +99,57 @@ def _scores(
     scores = known.server.score(texts, scoring, is_probe=is_probe)
     for (_, tokens), rows in zip(completions, scores, strict=True):
         yield rows[len(rows) - len(tokens) :]
+
+
+def wrong_scores(known: Distributions) -> str:
+    """Say which prompts are scored otherwise than by one-token requests, "" if none is.
+
+    Scores before temperature and filters are right, where one-token requests report those after.
+    """
+    server = known.server
+    longest = max(server.prompts, key=len)
+    (answer,) = server.complete([Ask(longest, SERVER_SCORED)])
+    text: Any = (*longest, *answer.tokens)
+    lengths = [*(one for one in SERVER_SCORED_PROMPTS if one < len(text)), len(text)]
+    for scoring in SCORINGS:
+        try:
+            off = {length: _scored_off(known, text[:length], scoring) for length in lengths}
+        except OutOfTimeError:
+            raise
+        except ServerError:
+            continue
+        allowed = WRONG_SCORES + known.tolerance
+        if wrong := [length for length in lengths if off[length] > allowed]:
+            right = [length for length in lengths if length not in wrong]
+            others = f"; those of {_counted(right)} agree" if right else ""
+            differ = f"differ by up to {max(off.values()):.2g} nats from what one-token requests report"
+            return f"{scoring.name} of prompts of {_counted(wrong)} {differ} after the same tokens{others}"
+    return ""
+
+
+def _counted(lengths: Sequence[int]) -> str:
+    return f"{' and '.join(map(str, lengths))} tokens"
+
+
+def _scored_off(known: Distributions, text: tuple[int, ...], scoring: Scoring) -> float:
+    """Return how much the scores of the last tokens of a text differ from one-token requests, nats."""
+    server = known.server
+    (rows,) = server.score([text], scoring, is_probe=True)
+    alone = Distributions(replace(server, prompts=(text[:1],)))
+    places = range(max(1, len(text) - SERVER_SCORED), len(text))
+    alone.fetch((0, text[1:place]) for place in places)
+    heat = server.sampling.temperature
+    pairs = ((alone.logs[0, text[1:place]] or {}, rows[place] or {}) for place in places)
+    return max((_off_in_shape(one, other, heat) for one, other in pairs), default=0.0)
+
+
+def _off_in_shape(one: Logs, other: Logs, heat: float) -> float:
+    """Return the least difference of two lists, nats: as they are, or before and after sampling filters."""
+    both = [
+        token for token in one.keys() & other.keys() if min(one[token], other[token]) > math.log(SEEN_MASS)
+    ]
+    if len(both) < 2:
+        return 0.0
+    first, second = (np.array([logs[token] for token in both]) for logs in (one, other))
+    first, second = first - first.mean(), second - second.mean()
+    return float(min(abs(first - scale * second).max() for scale in (1.0, heat, 1 / heat)))

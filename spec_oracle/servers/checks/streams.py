@@ -6,8 +6,8 @@ together by chance.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -15,20 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, passed
-from spec_oracle.contracts.completion import Token
+from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.subject import ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError
-from spec_oracle.statistics import Homogeneity, homogeneity
+from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask
 
-# TV of pairs that must be detected: requests that share randomness have equal completions.
+# TV of pairs that must be detected, and that is planned for: requests that share randomness have equal
+# completions.
 SERVER_PAIRS_TV: Final = 0.5
-SERVER_BESIDE_TV: Final = 0.3  # TV that must be detected beside other traffic.
+SERVER_PAIRS_WANTED: Final = 0.25
+# The same of completions that are seeded, or beside other traffic.
+SERVER_BESIDE_TV: Final = 0.3
+SERVER_BESIDE_WANTED: Final = 0.2
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
+SERVER_STREAMED: Final = 8  # Seeded completions that are streamed, too.
 
 Tokens: TypeAlias = tuple[Token, ...]
 Pair: TypeAlias = tuple[Tokens, Tokens]
+
+AT_ONCE = 64
+"""Outcomes between two looks at the time."""
 
 GROUPS = 3
 """Completions are put into that many groups by a hash; bins are pairs of groups, equal pairs apart."""
@@ -65,27 +74,87 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
             detail += f", {alike} with the completion of the reference server"
         return passed(detail, draws=2 * len(seeds), how=How.SAMPLED)
 
-    def with_seeds(rate: float) -> CheckResult:
-        def asks() -> list[Ask]:
-            seeds = rng.integers(2**31 - 1, size=width)
-            return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
+    def streamed(rate: float) -> CheckResult:
+        del rate
+        tokens = effort.SERVER_LONGER * subject.plan.tokens
+        seeds = rng.integers(2**31, size=SERVER_STREAMED).tolist() if server.repeats_seeds else []
+        asks = [Ask(prompt, tokens, temperature=0.0) for prompt in server.prompts]
+        return streamed_alike(server, [*asks, *(Ask(server.prompts[0], tokens, seed) for seed in seeds)])
 
-        for some in concurrent(subject, asks, -(-effort.SERVER_PAIRS // width), seconds):
-            near.extend(zip(some[::2], some[1::2], strict=True))
-        seeded = [one for one, _ in near]
-        return judge_alike("completions of seeded requests", seeded, subject, seconds, rate)
+    def asks() -> list[Ask]:
+        seeds = rng.integers(2**31 - 1, size=width)
+        return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
+
+    def seeded() -> ServedOutcomes[Pair]:
+        return volleys(subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near)
+
+    def with_seeds(rate: float) -> CheckResult:
+        pairs = seeded()
+        ones = lambda count: [one for one, _ in pairs(count)]  # noqa: E731
+        in_time = replace(context, rate=rate, budget=seconds)
+        return alike("completions of seeded requests", ones, subject, in_time)
 
     def neighbours(rate: float) -> CheckResult:
-        return judge_pairs("completions of seeds s and s + 1", near, subject, context, rate)
+        in_time = replace(context, rate=rate, budget=seconds)
+        return independent("pairs of completions of seeds s and s + 1", seeded(), subject, in_time)
 
     def in_turn(rate: float) -> CheckResult:
-        asks = [first_prompt(subject)] * width
-        found = concurrent(subject, lambda: asks, -(-2 * effort.SERVER_PAIRS // width), seconds)
-        turns = zip(found[::2], found[1::2], strict=False)
-        pairs = [pair for one, two in turns for pair in zip(one, two, strict=True)]
-        return judge_pairs("completions of requests in turn", pairs, subject, context, rate)
+        turns, before = list[Pair](), list[Tokens]()
 
-    return first_failure(context.rate, repeats, with_seeds, neighbours, in_turn)
+        def add(some: Sequence[Tokens]) -> None:
+            if before:
+                turns.extend(zip(before, some, strict=True))
+                before.clear()
+            else:
+                before.extend(some)
+
+        pairs = volleys(subject, lambda: [first_prompt(subject)] * width, add, turns)
+        in_time = replace(context, rate=rate, budget=seconds)
+        return independent("pairs of completions in turn", pairs, subject, in_time)
+
+    parts = [repeats, *([streamed] if subject.plan.streams_too else []), with_seeds, neighbours, in_turn]
+    return first_failure(context.rate, *parts)
+
+
+def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
+    """Compare completions that repeat themselves with the same ones streamed: ids, and their number."""
+    judged = 0
+    for ask in asks:
+        whole, again = server.complete([ask, ask])
+        wrong = _streamed_otherwise(server, whole, server.streamed(ask))
+        if wrong:  # not the noise of equal requests, if it is so each time
+            (last,) = server.complete([ask])
+            wrong = wrong if _streamed_otherwise(server, whole, server.streamed(ask)) == wrong else ""
+            again = again if last.tokens == again.tokens else last
+        if whole.tokens != again.tokens:
+            continue
+        judged += 1
+        if wrong:
+            kind = "a greedy completion" if ask.temperature == 0 else f"the completion of seed {ask.seed}"
+            return failed(f"{kind} {wrong}", draws=judged, how=How.SAMPLED)
+    if not judged:
+        return inconclusive("no streamed completion could be compared: none repeats itself")
+    return passed(f"{judged} completions are the same when they are streamed", draws=judged, how=How.SAMPLED)
+
+
+def _streamed_otherwise(server: Server, whole: Completion, parts: Completion) -> str:
+    """Say how a streamed completion differs from the same one not streamed, "" if it does not.
+
+    The token that ends a completion may be shown in one of them only.
+    """
+    first, second = (
+        one.tokens[:-1] if server.ends.intersection(one.tokens[-1:]) else one.tokens for one in (whole, parts)
+    )
+    if first != second:
+        same = next(
+            (n for n, pair in enumerate(zip(first, second, strict=False)) if len(set(pair)) > 1), None
+        )
+        place = min(len(first), len(second)) if same is None else same
+        numbers = f"has {len(second)} tokens when it is streamed, {len(first)} when it is not"
+        return f"{numbers}; token {place + 1} is the first that differs"
+    if parts.counted is not None and abs(parts.counted - len(parts.tokens)) > 1:
+        return f"of {len(parts.tokens)} tokens is counted as {parts.counted} when it is streamed"
+    return ""
 
 
 def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
@@ -93,64 +162,66 @@ def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
     return Ask(subject.server.prompts[0], subject.plan.tokens, seed)
 
 
-def concurrent(
-    subject: ServerSubject, asks: Callable[[], Sequence[Ask]], count: int, seconds: float
-) -> list[list[Tokens]]:
-    """Send sets of concurrent requests, one after another; at least one set, until the time is up."""
-    end, found = time.monotonic() + seconds, list[list[Tokens]]()
-    while len(found) < count and (not found or time.monotonic() < end):
-        try:
-            found.append([answer.tokens for answer in subject.server.complete(asks())])
-        except OutOfTimeError:
-            if not found:
-                raise
-            break
-        subject.server.tell("concurrent requests", len(found), count)
-    return found
+def volleys(
+    subject: ServerSubject,
+    asks: Callable[[], Sequence[Ask]],
+    add: Callable[[Sequence[Tokens]], object],
+    found: list[Outcome],
+) -> ServedOutcomes[Outcome]:
+    """Return outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set to a list."""
+
+    def more(count: int) -> None:
+        goal = len(found) + count
+        while len(found) < goal:
+            add([answer.tokens for answer in subject.server.complete(asks())])
+            subject.server.tell("concurrent requests", len(found), 0)
+
+    return ServedOutcomes(more, found)
 
 
-def judge_pairs(
-    what: str, near: Sequence[Pair], subject: ServerSubject, context: Context, rate: float
+def independent(
+    what: str, pairs: Callable[[int], Sequence[Pair]], subject: ServerSubject, context: Context
 ) -> CheckResult:
     """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
-    far = sampled_apart(subject, context.budget / 4)
+    far = sampled_apart(subject, context.budget)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    fit = homogeneity(_counts(near), _counts(random), alpha=rate)
-    return result_of_two(what, "are independent", "are not independent", fit, SERVER_PAIRS_TV)
+    by_chance = Experiment(
+        "pairs put together by chance", "2 completions", dict, ServedOutcomes(nothing, random)
+    )
+    near = Experiment(what, "2 completions", dict, pairs, reference=by_chance)
+    sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
+    return compared(near, context, sizes, _by_groups, 2 * GROUPS**2)
 
 
-def judge_alike(
-    what: str, found: Sequence[Tokens], subject: ServerSubject, seconds: float, rate: float
+def alike(
+    what: str, some: Callable[[int], Sequence[Tokens]], subject: ServerSubject, context: Context
 ) -> CheckResult:
     """Judge whether completions are distributed as those sampled alone, without a seed."""
-    some, alone = Counter(found), Counter(sampled_apart(subject, seconds))
-    both = sorted(some | alone, key=repr)  # not in the order in which they came: that tells the sample
-    fit = homogeneity([some[one] for one in both], [alone[one] for one in both], alpha=rate)
-    right, wrong = "are distributed as other ones", "are distributed otherwise than other ones"
-    return result_of_two(what, right, wrong, fit, SERVER_BESIDE_TV)
+    alone = ServedOutcomes(nothing, sampled_apart(subject, context.budget))
+    others = Experiment("those of ordinary requests", "1 completion", dict, alone)
+    own = Experiment(what, "1 completion", dict, some, reference=others)
+    return compared(own, context, Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED))
+
+
+def nothing(_: int) -> None:
+    """Add nothing: what there is was sampled before."""
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
-    of_joint, more = subject.completions.after(0), subject.sampled_apart
-    if missing := max(0, 2 * effort.SERVER_PAIRS - len(of_joint) - len(more)):
-        asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
-        found = concurrent(subject, lambda: asks, -(-missing // len(asks)), seconds)
-        more += [tokens for some in found for tokens in some]
+    of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
+    asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
+    apart = volleys(subject, lambda: asks, more.extend, more)
+    while len(of_joint) + len(more) < 2 * effort.SERVER_PAIRS and not apart.is_over:
+        apart(len(more) + 1 - apart.given)
+        if time.monotonic() > end:
+            break
     return of_joint + more
 
 
-def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest: float) -> CheckResult:
-    """Return the result of a comparison, which passes if a TV of ``coarsest`` would have shown."""
-    detectable = fit.smallest_detectable_tv
-    status, detail = Status.PASSED, f"{what} {right} (a total variation of {detectable:.2g} would show)"
-    if not fit.passed:
-        status, detail = Status.FAILED, f"{what} {wrong}"
-    elif detectable > coarsest:
-        status, detail = Status.INCONCLUSIVE, f"{what}: too few to show a defect; raise --budget"
-    scope = (f"{what}: {fit}",)
-    return check_result(status, detail, how=How.SAMPLED, alpha=fit.alpha, draws=fit.draws[0], scope=scope)
+def _by_groups(near: Sequence[Pair], random: Sequence[Pair]) -> tuple[NDArray[np.int64], Sequence[str]]:
+    return np.stack([_counts(near), _counts(random)]), ()
 
 
 def _counts(pairs: Sequence[Pair]) -> NDArray[np.int64]:

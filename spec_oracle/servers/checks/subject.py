@@ -1,17 +1,19 @@
 """A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from spec_oracle.audit import effort as common
-from spec_oracle.audit.context import Context, stream
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
@@ -20,21 +22,15 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, DraftCounts, Json
+from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.statistics.streams import stream
 
-# Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
-SERVER_SHARES: Final = {
-    "plain-law": 0.15,
-    "joint": 0.4,
-    "model": 0.05,
-    "shapes": 0.1,
-    "length": 0.03,
-    "long-texts": 0.2,
-    "logprobs": 0.05,
-    "streams": 0.1,
-    "batch": 0.1,
-}
+Outcome = TypeVar("Outcome")
+
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
+# Tokens of completions by which it is found out whether only long ones draft: some servers draft for requests
+# of more than 256 tokens only.
+SERVER_PROBED: Final = (256, 512)
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
@@ -68,6 +64,8 @@ class ServerPlan:
     Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
     variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
     the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
+    ``long_tokens`` are those of the completions of `long-texts`, None for what it takes to see drafts.
+    ``streams_too``: whether streamed completions are compared with others.
     """
 
     tokens: int = SERVER_TOKENS
@@ -75,11 +73,14 @@ class ServerPlan:
     detect: float = common.SAMPLER_TV
     seeded: bool = False
     assume_speculating: bool = False
+    long_tokens: int | None = None
+    streams_too: bool = False
 
     def __post_init__(self) -> None:
-        if self.tokens < 2:
-            few = f"tokens: expected at least 2, got {self.tokens}"
-            raise InvalidInputError(f"{few}; nothing speculates on the first")
+        for name, tokens in (("tokens", self.tokens), ("long_tokens", self.long_tokens)):
+            if tokens is not None and tokens < 2:
+                few = f"{name}: expected at least 2, got {tokens}"
+                raise InvalidInputError(f"{few}; nothing speculates on the first")
         if self.requests is not None and self.requests < 1:
             raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
         if not 0 < self.detect < 1:
@@ -97,8 +98,10 @@ class Completions:
 
     ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
     failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
-    impossible, ``before`` what the server had counted before the first of them. ``stream`` is the seed and
-    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
+    impossible, ``before`` what the server had counted before the first of them. ``pace`` is completions a
+    second. ``stream`` is the seed and the name of the random stream by which prompts and seeds are chosen;
+    ``fields`` are sent with each. ``counts`` are the drafted and accepted tokens of completions that only
+    their limit ended, as the answers report them.
     """
 
     server: Server
@@ -112,6 +115,8 @@ class Completions:
     drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
     before: DraftCounts = field(default=DraftCounts(), init=False)
     odd_counts: str = field(default="", init=False)
+    pace: float = field(default=0.0, init=False)
+    counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
         """Sample some more, and return these; those that came before an error stay in ``found``.
@@ -136,17 +141,27 @@ class Completions:
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
+            is_whole = answer.finish == "length" and len(answer.tokens) == self.length and not answer.others
+            if is_whole and answer.drafted is not None and answer.accepted is not None:
+                self.counts[answer.drafted, answer.accepted] += 1
         return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
-        """Sample a few, for so many seconds at most; return how many came in a second."""
+        """Sample a few, for so many seconds at most; return, and keep, how many came in a second."""
         start, before = time.monotonic(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
             self.sample(some, pilot=effort.SERVER_PILOT)
             done, past = len(self.found) - before, time.monotonic() - start
-        return done / max(past, 1e-9)
+        self.pace = done / max(past, 1e-9)
+        return self.pace
+
+    def counted(self) -> DraftCounts:
+        """Return what is reported of their drafts: with the answers, else by the server's counters."""
+        if self.drafts.accepted is not None:
+            return self.drafts
+        return self.server.drafts().since(self.before)
 
     @cached_property
     def _rng(self) -> np.random.Generator:
@@ -158,6 +173,50 @@ class Completions:
 
 
 @dataclass
+class ServedOutcomes(Generic[Outcome]):
+    """Outcomes of requests, as many as an experiment asks for: each of ``found`` is given once.
+
+    ``more`` adds to these, up to ``most``. It is not called again once the server or the time has ended;
+    ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no outcome by then.
+    """
+
+    more: Callable[[int], object]
+    found: list[Outcome] = field(default_factory=list)
+    most: float = math.inf
+    given: int = field(default=0, init=False)
+    is_over: bool = field(default=False, init=False)
+    ended: str = field(default="", init=False)
+
+    def __call__(self, count: int) -> list[Outcome]:
+        """Return so many outcomes, fewer once there are no more."""
+        missing = int(min(self.given + count, self.most)) - len(self.found)
+        if missing > 0 and not self.is_over:
+            try:
+                self.more(missing)
+            except ServerError as error:
+                self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
+                if not self.found:
+                    raise
+        some = self.found[self.given : self.given + count]
+        self.given += len(some)
+        return some
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
+
+    count: int
+    what: str
+    each: float
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.count / max(self.each, 1e-9)
+
+
+@dataclass
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
@@ -166,7 +225,9 @@ class ServerSubject:
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
-    fields of a grammar and a JSON schema, if the server knows such.
+    fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
+    tokens or more draft, as far as is known; None if shorter ones do, or none. ``needs`` are those of the
+    checks by name, as they were planned.
     """
 
     name: str
@@ -180,6 +241,8 @@ class ServerSubject:
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     grammars: Sequence[Mapping[str, Json]] = ()
+    drafts_from: int | None = None
+    needs: Mapping[str, Need] = field(default_factory=dict)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""
@@ -192,31 +255,32 @@ class ServerSubject:
     def plain_call(self, seed: int) -> None:
         """Ask for nothing: a server that does not answer has said so before."""
 
-    def seconds_for(self, check: str, budget: float) -> float:
-        """Return the check's part of what is left of the budget, in seconds; requests end with it.
-
-        What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
-        leaves out.
-        """
-        shares, left_out = dict(SERVER_SHARES), set(self.left_out)
-        if self.reference is None:
-            left_out.add("model")
-        if "joint" in left_out:  # the verdict rests on the other one then
-            shares["long-texts"] += shares["joint"]
-        names = list(shares)
-        later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
-        now = time.monotonic()
-        self.started = now if self.started is None else self.started
-        seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
-        for server in (self.server, self.reference, self.draft):
-            if isinstance(server, Server):
-                server.client.end = now + seconds
-        return max(seconds, 0.0)
-
     @property
     def left_out(self) -> AbstractSet[str]:
-        """Checks that the user leaves out."""
-        return self.facts.failures.reasons.keys() - self.facts.failures.by_user
+        """Checks that the user leaves out, and `joint` where only longer completions draft."""
+        by_user = self.facts.failures.reasons.keys() - self.facts.failures.by_user
+        return by_user | ({"joint"} if self.drafts_from else set())
+
+    def probe_drafts(self) -> None:
+        """Find out whether longer completions draft, where those of the plan's length do not."""
+        if not self.server.listed or self.completions.counted().drafted != 0:
+            return
+        for length in SERVER_PROBED:
+            probe = Completions(self.server, length, (self.seed, f"server/probe/{length}"))
+            with suppress(OutOfTimeError, RefusedError):
+                probe.sample(len(self.server.prompts))
+            if probe.found and probe.counted().drafted:
+                self.drafts_from = length
+                return
+
+    @property
+    def long_tokens(self) -> tuple[int, ...]:
+        """Tokens of the completions of `long-texts`, in turn: long ones, too, where nobody counts drafts."""
+        if self.plan.long_tokens or self.drafts_from:
+            return (self.plan.long_tokens or self.drafts_from or 0,)
+        if self.completions.found and self.completions.counted().drafted is None:
+            return (effort.SERVER_LONG_TOKENS, SERVER_PROBED[-1])
+        return (effort.SERVER_LONG_TOKENS,)
 
     @cached_property
     def completions(self) -> Completions:

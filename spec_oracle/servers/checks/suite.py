@@ -1,5 +1,8 @@
 """The suite of running servers: their checks, from top to bottom, and the function that runs each."""
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Final
@@ -23,6 +26,7 @@ from spec_oracle.audit.checks import (
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.servers.checks.batch import batch
+from spec_oracle.servers.checks.budget import needs, planned, seconds_for, taken
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
 from spec_oracle.servers.checks.logprobs import logprobs
@@ -32,6 +36,7 @@ from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
 from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.contract import ServerError
 
 
 def _in_its_share(check: Check, run: Run) -> Run:
@@ -39,7 +44,7 @@ def _in_its_share(check: Check, run: Run) -> Run:
 
     @wraps(run)
     def timed(subject: ServerSubject, context: Context) -> CheckResult:
-        return run(subject, replace(context, budget=subject.seconds_for(check.name, context.budget)))
+        return run(subject, replace(context, budget=seconds_for(subject, check.name, context.budget)))
 
     return timed
 
@@ -59,6 +64,17 @@ _RUNS: Final[Suite] = {
 SERVER: Final[Suite] = {check: _in_its_share(check, run) for check, run in _RUNS.items()}
 
 
-def audit_server(subject: ServerSubject, options: AuditOptions) -> AuditReport:
-    """Run the checks of a server, in this process."""
-    return audit(subject, options=options, suite=SERVER)
+def audit_server(
+    subject: ServerSubject, options: AuditOptions, tell: Callable[[str], object] = lambda _: None
+) -> AuditReport:
+    """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
+    subject.started = time.monotonic() if subject.started is None else subject.started
+    with suppress(ServerError):  # a server that does not answer is for the first check to report
+        subject.needs = needs(subject, options.alpha, options.skip)
+        tell(planned(subject, options.budget))
+    report = audit(subject, options=options, suite=SERVER)
+    (found,) = report.subjects
+    if not (done := taken(subject, found.checks)):
+        return report
+    remarks = replace(found.remarks, notes=(*found.remarks.notes, done))
+    return replace(report, subjects=(replace(found, remarks=remarks),))

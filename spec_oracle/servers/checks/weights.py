@@ -37,7 +37,7 @@ def load_rows(spec: str) -> Rows:
     Raises `InvalidInputError`, also where a loader raises anything else.
     """
     try:
-        return of_weights(load_language_model(spec).network)
+        return of_weights(load_language_model(spec, has_text=False).network)
     except InvalidInputError:
         raise
     except Exception as error:

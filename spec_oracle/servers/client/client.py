@@ -42,6 +42,9 @@ GIVEN_UP = 20.0
 PATIENCE = 2.0
 """How many times as long as the slowest answer before a server may be silent at the end of the time."""
 
+ANSWERED = "others are answered"
+"""Said of a request that fails each time, where the server is in working order."""
+
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
@@ -101,7 +104,8 @@ class Client:
 
     ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
     nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked. No request
-    goes on after ``end``, on the clock of `time.monotonic`.
+    goes on after ``end``, on the clock of `time.monotonic`. ``ordinary`` is a request that was answered:
+    where another one fails each time, and this one is answered still, the other one is refused.
     """
 
     url: str
@@ -110,6 +114,7 @@ class Client:
     end: float = math.inf
     requests: int = field(default=0, init=False)
     failures: Counter[str] = field(default_factory=Counter, init=False)
+    ordinary: Request | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.url = checked_url(self.url)
@@ -200,8 +205,20 @@ class Client:
         tried = f"{self.url}: a request failed {self.limits.attempts} times"
         if all(messages):  # it answers, and fails at this request only, as far as is known
             raise RefusedError(f"{tried} with {messages[-1]}")
+        if not cause.startswith(NO_CONNECTION) and self._is_answered(self.ordinary, request):
+            raise RefusedError(f"{tried} ({cause}), {ANSWERED}")
         answered = f"{self._answered:,} requests were answered before"
         raise ServerError(f"{tried}; the last cause: {cause}; {answered}")
+
+    def _is_answered(self, ordinary: Request | None, failed: Request) -> bool:
+        """Whether an ordinary request is answered now that another one has failed each time."""
+        if ordinary is None or failed == ordinary:
+            return False
+        try:
+            self._attempt(ordinary, "spec-oracle-ordinary")
+        except (AgainError, ServerError):
+            return False
+        return True
 
     def _seconds_left(self) -> float:
         return self.end - time.monotonic()

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, not_installed
 from spec_oracle.version import tool_version
 
 if TYPE_CHECKING:
@@ -141,5 +141,4 @@ def _httpx() -> ModuleType:
     try:
         return import_module("httpx")
     except ModuleNotFoundError:
-        why = "servers: httpx is not installed; pip install 'spec-oracle[server]'"
-        raise InvalidInputError(why) from None
+        raise InvalidInputError(f"servers: {not_installed('httpx', 'server')}") from None

@@ -3,19 +3,19 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from spec_oracle.commands.options import (
     Command,
-    emit,
     flag,
     positive_number,
     rate,
     report_options,
     value,
+    write_audit,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -29,20 +29,19 @@ POLL = 0.5
 def run(options: Any) -> int:
     """Judge the file, write the report, and return its exit code."""
     from spec_oracle.audit.reports import AuditReport
-    from spec_oracle.report import formatted
-    from spec_oracle.report.terminal import show
+    from spec_oracle.report.progress import showing_progress
     from spec_oracle.servers.checks.weights import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
     from spec_oracle.servers.contract import ServerError
-    from spec_oracle.servers.recorded.transcripts import Transcripts, read_all
+    from spec_oracle.servers.recorded.transcripts import Transcripts, read_written
 
     with ExitStack() as open_:
         try:
             file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
         except OSError as error:
             raise InvalidInputError(f"FILE: {error}") from None
-        first = read_all(file)
+        first, begun = read_written(file.readlines())
         if not first:
             raise InvalidInputError(f"FILE: {options.file} holds no completion")
         server = None
@@ -53,33 +52,33 @@ def run(options: Any) -> int:
             server = connect(client, first[0].sampling)
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
         found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
-        ended, more = "", _later(file, end) if options.follow else ()
+        ended, more = "", _later(file, end, begun) if options.follow else ()
+        tell = open_.enter_context(showing_progress())
         try:
             for number, transcript in enumerate(chain(first, more)):
                 if 0 < number < len(first) and time.monotonic() > end:
                     ended = f"{number} of {len(first)} completions were judged in time; raise --budget"
                     break
+                tell("completions", number, len(first))
                 found.add(transcript)
                 if options.follow and found.is_decided(options.alpha):
                     break
-        except ServerError as error:
+        except (ServerError, KeyboardInterrupt) as error:
             if not found.completions:
                 raise
-            ended = str(error)
+            ended = str(error) or "interrupted"
     subject = found.report(options.file, options.alpha, options.detect, ended)
-    report = AuditReport(
-        (subject,), options.seed, options.alpha, options.command_line, time.perf_counter() - started
-    )
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    write(formatted(report, options.format, verbose=options.verbose))
-    return report.exit_code
+    if begun and not options.follow:
+        note = "the last line of the file is not complete, and was left out"
+        subject = replace(subject, remarks=replace(subject.remarks, notes=(*subject.remarks.notes, note)))
+    report = AuditReport((subject,), options.seed, options.alpha, seconds=time.perf_counter() - started)
+    return write_audit(options, report)
 
 
-def _later(file: TextIO, end: float) -> Iterator["Transcript"]:
-    """Yield what is added to a file, by whole lines, until the time is over or Ctrl-C."""
+def _later(file: TextIO, end: float, begun: str) -> Iterator["Transcript"]:
+    """Yield what is added to a file behind a line that was begun, until the time is over or Ctrl-C."""
     from spec_oracle.servers.recorded.transcripts import read_all
 
-    begun = ""
     try:
         while time.monotonic() < end:
             begun += file.readline()
@@ -122,7 +121,7 @@ AUDIT_TRANSCRIPTS = Command(
         ],
         "effort and error rate": [
             value("--detect", "TV", "total variation a token that must be detectable for a pass", rate, 0.1),
-            value("--budget", "SECONDS", "at most", positive_number, 300.0),
+            value("--budget", "SECONDS", "of the whole audit, at most", positive_number, 300.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
         ],

@@ -15,8 +15,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from spec_oracle.audit.context import stream
-from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
+from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs, difference
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
@@ -26,6 +25,7 @@ from spec_oracle.audit.results import (
     Remarks,
     Status,
     check_result,
+    inconclusive,
     not_asked,
 )
 from spec_oracle.contracts.completion import Prefix, Sampling
@@ -35,12 +35,15 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
 from spec_oracle.servers.checks.ratios import Ratios
+from spec_oracle.servers.checks.scores import WRONG_SCORES
 from spec_oracle.servers.checks.weights import Rows, Weights
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.recorded.copies import Copies
+from spec_oracle.servers.recorded.temperatures import Temperatures
 from spec_oracle.statistics import long_completions
+from spec_oracle.statistics.streams import stream
 
 ADVICE: Final = "record more completions, or raise --detect"
 ONCE: Final = (
@@ -48,6 +51,8 @@ ONCE: Final = (
     "repeats itself (temperature 0, one seed for all requests)"
 )
 LEAST: Final = 1e-300
+KEPT, MOST_KEPT = 4, 20_000
+"""Rows that are kept of a completion, and of all."""
 OLDEST: Final = "before sampling filters"
 
 
@@ -158,8 +163,8 @@ class Transcripts:
             JudgedCompletions(reference, drafts, other),
             long_completions.TokenEvidence([], other),
         )
-        self.copies = Copies()
-        self._recorded, self._distances = None, Distances()
+        self.copies, self._heats = Copies(), Temperatures(stream(seed, "transcripts/temperatures"))
+        self._recorded, self._distances, self._rows_of_equals = None, Distances(), RowsOfEquals(5 * noise)
         if rows is not None:
             reference.reading = OLDEST
         elif not self._is_served:
@@ -179,6 +184,7 @@ class Transcripts:
         self._fill(transcript)
         self.judged.add([(0, transcript.tokens)])
         self.completions += 1
+        self._rows_of_equals.add(transcript)
         reference = self.judged.distributions
         self._add_new(transcript)
         if (recorded := self._recorded) is not None:
@@ -196,6 +202,7 @@ class Transcripts:
         error = 2 * reference.error / min(self.sampling.temperature or 1.0, 1.0)
         logs = np.log(np.clip(np.where(np.isnan(own), 1.0, own), LEAST, 1.0)) + error
         is_new = self.copies.add(transcript.prompt, transcript.tokens, np.minimum(logs, 0.0))
+        self._heats.add(scored.masses, scored.came)
         new = replace(scored, masses=np.where(is_new[:, None], scored.masses, np.nan))
         self._first.add(long_completions.part(scored, 0, 1))
         self._first_once.add(long_completions.part(new, 0, 1))
@@ -239,6 +246,8 @@ class Transcripts:
 
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Say whether what the reference contradicts is the served model, without any speculation."""
+        if self._rows_of_equals.differ:
+            return inconclusive(self._rows_of_equals.differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
         if self._rows is None and not self._is_served:
             return not_asked("the reference is what the file holds")
         if self._distances.distances:
@@ -257,12 +266,17 @@ class Transcripts:
         """Return the report of all read so far; ``ended`` says why there is no more."""
         doubtful = self.judged.distributions.uncertainty
         copies = self.copies.found
+        judged = self._once if copies else self.judged
         tokens = result_of_tokens(
-            *(self._once if copies else self.judged, detect, alpha),
+            *(judged, detect, alpha),
             ended=ended,
             advice=ADVICE,
             uncertainty=doubtful,
         )
+        if tokens.status is Status.FAILED and (heat := self._heats.fits_best()):
+            recorded = self.sampling.temperature
+            said = f"they are as if sampled at temperature {heat * recorded:.2g}, not {recorded:g}"
+            tokens = replace(tokens, detail=f"{tokens.detail}; {said}")
         if copies:
             status = Status.INCONCLUSIVE if tokens.status is Status.PASSED else tokens.status
             tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")
@@ -273,7 +287,7 @@ class Transcripts:
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
         worst = Status.FAILED if model.status is Status.FAILED else tokens.status
-        if worst is Status.PASSED and model.cause is Cause.UNDECIDED:
+        if model.cause is Cause.UNDECIDED:
             worst = Status.INCONCLUSIVE
         return SubjectReport(
             name,
@@ -289,6 +303,37 @@ class Transcripts:
             ),
             total_variation=tokens.measured.total_variation,
         )
+
+
+@dataclass
+class RowsOfEquals:
+    """Recorded rows after equal prompts and tokens, which must be equal: ``differ`` says which are not.
+
+    ``noise`` is by how many nats they may differ, besides what no precision explains. Of each completion the
+    first rows are kept, as long as they are not too many.
+    """
+
+    noise: float
+    differ: str = field(default="", init=False)
+    completions: int = field(default=0, init=False)
+    rows: dict[tuple[tuple[int, ...], ...], tuple[int, Logs]] = field(default_factory=dict, init=False)
+
+    def add(self, transcript: Transcript) -> None:
+        """Compare the rows of one more with those kept."""
+        self.completions += 1
+        for place, row in enumerate(transcript.rows[:KEPT]):
+            context = transcript.prompt, transcript.tokens[:place]
+            if not row or self.differ:
+                continue
+            number, first = self.rows.get(context, (self.completions, row))
+            if (nats := difference(first, row)) > WRONG_SCORES + self.noise:
+                which = f"of completions {number} and {self.completions} at token {place + 1}"
+                self.differ = (
+                    f"rows {which} differ by {nats:.2g} nats after equal prompts and tokens: tokens are "
+                    "missing from the file, the model is another one, or what was reported is wrong"
+                )
+            if len(self.rows) < MOST_KEPT:
+                self.rows.setdefault(context, (number, row))
 
 
 def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:
@@ -339,3 +384,17 @@ class TranscriptLogprobs:
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
     """Return the transcripts of lines, empty ones left out."""
     return [Transcript.read(line, number) for number, line in enumerate(lines, start) if line.strip()]
+
+
+def read_written(lines: Sequence[str]) -> tuple[list[Transcript], str]:
+    """Return the transcripts of a file, and its last line where that is still being written, else ""."""
+    whole, begun = lines, ""
+    if lines and not lines[-1].endswith("\n"):
+        try:
+            Transcript.read(lines[-1], len(lines))
+        except InvalidInputError:
+            whole, begun = lines[:-1], lines[-1]
+    found = read_all(whole)
+    if begun and not found:  # a file of one line that is none
+        read_all([begun], len(lines))
+    return found, begun

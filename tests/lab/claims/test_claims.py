@@ -20,7 +20,7 @@ from lab.claims.__main__ import main
 from lab.claims.report import instance_text
 from spec_oracle.toy import Instance
 
-PAGE = Path(__file__).parents[3] / "docs" / "claims.md"
+PAGE = Path(__file__).parents[3] / "docs/evidence/claims.md"
 
 
 def decided_on(question, step):

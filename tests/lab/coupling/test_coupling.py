@@ -204,7 +204,7 @@ def test_mean_gap_of_the_list_matching_bound():
 
 
 def test_mean_shortfall_from_the_optimum():
-    """The figures of docs/coupled-drafts.md, in percent."""
+    """The figures of docs/rules/coupled-drafts.md, in percent."""
     found = []
     for instance in prefix_dependent([(2, 3, 2)], count=20).instances():
         laws = [coupled_emission_law(instance, all_race=all_race) for all_race in (False, True)]

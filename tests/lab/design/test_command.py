@@ -1,6 +1,7 @@
 """`python -m lab.design` on toy files, and on a pair of tiny language models."""
 
 import json
+import sys
 
 import pytest
 
@@ -75,3 +76,52 @@ def test_two_language_models(model, tmp_path):
     assert {row["budget"] for row in rows} == {3}
     assert all(row["least"] <= row["block_efficiency"] <= row["most"] for row in rows)
     assert not (tmp_path / "rows.json.rows").exists()
+
+
+OWN = """
+import numpy as np
+import verifiers
+from verifiers import Verdict
+
+def trees():
+    return verifiers.get("traversal")
+
+def paths():
+    return verifiers.get("greedy_multipath_block")
+
+class Lossy:
+    accepts = {"independent"}
+
+    def verify(self, drafts, decisions):
+        node = np.zeros(len(drafts.tokens), dtype=int)
+        return Verdict(node, decisions.categorical(drafts.target.row(node)), drafts)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Put rules of a user into the working directory."""
+    (tmp_path / "own_design.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("own_design", None)
+
+
+@pytest.mark.parametrize(
+    ("mine", "built_in"), [("trees", "traversal"), ("paths", "greedy_multipath_block")], ids=str
+)
+def test_a_rule_of_the_user_has_the_figures_of_the_same_rule_built_in(own, toys, capsys, mine, built_in):
+    names = ["--verifier", f"own_design:{mine}", "--verifier", built_in]
+    assert main([toys[0], "--budget", "4", *names, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    found = {(one["rule"], one["drafting"], one["shape"]): one["block_efficiency"] for one in rows}
+    shared = [key[1:] for key in found if key[0] == built_in and (f"own_design:{mine}", *key[1:]) in found]
+    assert shared
+    for key in shared:
+        assert found[f"own_design:{mine}", *key] == pytest.approx(found[built_in, *key], abs=1e-9)
+
+
+def test_a_lossy_rule_of_the_user_is_refused(own, toys, capsys):
+    assert main([toys[0], "--budget", "2", "--verifier", "own_design:Lossy"]) == 3
+    assert "own_design:Lossy is lossy (total variation 0." in capsys.readouterr().err

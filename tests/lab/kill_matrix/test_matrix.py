@@ -147,6 +147,28 @@ def test_what_fails_a_specimen_for_another_reason_does_not_count():
     assert not matrix.MatrixRow(defect, {"streams": failed["streams"]}, {}).as_expected
 
 
+def test_a_defect_is_run_through_its_checks_and_three_others():
+    every = [*columns.COLUMNS]
+    for found in specimens().values():
+        chosen = matrix.chosen_columns(found, every)
+        assert chosen == [column for column in every if column in chosen]
+        if found.is_control:
+            assert chosen == every
+        else:
+            needed = {columns.EXACT, columns.YARDSTICK, "joint", *found.detected_by}
+            assert needed <= {*chosen}
+            assert len(chosen) == len(needed) + matrix.OTHERS
+
+
+def test_every_check_is_run_on_defects_that_others_must_find():
+    every = [*columns.COLUMNS]
+    defects = [found for found in specimens().values() if not found.is_control]
+    chosen = {
+        check for found in defects for check in {*matrix.chosen_columns(found, every)} - {*found.detected_by}
+    }
+    assert chosen == {*every}
+
+
 @pytest.mark.nightly
 def test_the_whole_matrix():
     """In other processes, whose code must have files: else lines that ran only untraced would be nobody's."""

@@ -13,8 +13,8 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.errors import InvalidInputError
 
-PAGE = Path(__file__).parents[3] / "docs" / "catalogue.md"
-COMMAND = "python -m lab.specimens --catalogue --output docs/catalogue.md"
+PAGE = Path(__file__).parents[3] / "docs/evidence/catalogue.md"
+COMMAND = "python -m lab.specimens --catalogue --output docs/evidence/catalogue.md"
 
 
 def test_families_are_numbered_without_gaps():

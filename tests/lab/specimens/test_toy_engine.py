@@ -1,13 +1,14 @@
 """The correct toy engine keeps the engine contract: alone and in batches, after prompts, at any length."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from lab.specimens.toy_engine import DEPTH, ToyEngine, on_toys
+from lab.specimens.toy_engine import DEPTH, ToyEngine, on_toys, race, token_rule
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.joint import first_tokens
+from spec_oracle.audit.engine.joint import first_tokens, joint
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.experiment import Ledger, sampled
 from spec_oracle.audit.results import Status
@@ -75,3 +76,18 @@ def test_a_batch_that_exceeds_its_limit_breaks_the_contract(engine):
 
     with pytest.raises(ContractError, match="start_many returned [34] tokens for max_new_tokens 2"):
         EngineCode(Longer(engine.instance)).completions((0,), 2, SEEDS)
+
+
+def bonus_of_the_draft(call):
+    """Draw the token behind drafts that were all accepted as if one of them had been rejected."""
+    emitted, accepted = token_rule(call)
+    full = accepted == call.tokens.shape[1]
+    emitted[full, -1] = race(call.draft[full, -1], call.correct[full, -1])
+    return emitted, accepted
+
+
+def test_a_whole_call_is_judged_where_it_is_sampled(engine):
+    """Two tokens are right. The third is off by far more than the 0.1 that samples must detect."""
+    subject, context = of_engines("toy", {"": replace(engine, verify=bonus_of_the_draft)}), Context(rate=1e-6)
+    result = joint(subject, context)
+    assert (result.status, result.measured.tokens) == (Status.FAILED, 3)

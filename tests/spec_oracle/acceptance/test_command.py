@@ -74,6 +74,13 @@ def test_a_few_calls_are_inconclusive(log, capsys):
     assert "10.0 % lower might go unnoticed; log more calls, or raise --detect" in out
 
 
+def test_figures_that_the_engine_reports_are_beside_its_log(log, capsys):
+    code, out = run(capsys, log(), "--reported", "length=9.99,calls=400")
+    assert code == 1
+    assert "--reported length=9.99 contradicts the log, which has" in out
+    assert "--reported calls=400 agrees with the log" in out
+
+
 def test_without_rows_rules_of_p_and_q_remain(log, capsys, tmp_path):
     path = tmp_path / "short.jsonl"
     found = map(json.loads, Path(log()).read_text(encoding="utf-8").splitlines())
@@ -91,6 +98,7 @@ def test_without_rows_rules_of_p_and_q_remain(log, capsys, tmp_path):
         (["nowhere.jsonl"], "LOG: [Errno 2] No such file"),
         (["LOG", "--rule", "tokens"], "--rule: "),
         (["LOG", "--at-least", "95"], "--at-least: "),
+        (["LOG", "--reported", "lengths=2"], "unknown name 'lengths'; did you mean 'length'?"),
     ],
 )
 def test_mistakes(arguments, message, log, capsys):

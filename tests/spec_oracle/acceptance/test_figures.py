@@ -17,6 +17,7 @@ from spec_oracle.acceptance.evidence import AcceptanceEvidence, Chances, share_b
 from spec_oracle.acceptance.figures import mean_interval
 from spec_oracle.acceptance.log import LoggedCalls, block_weights, digest, read_calls
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
+from spec_oracle.acceptance.where import known_parts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
@@ -145,8 +146,12 @@ def test_evidence_has_mean_one_at_most_where_contexts_depend_on_counts():
         )
         noisy = Chances(chances, chances * np.exp(-1e-6), np.minimum(1, chances * np.exp(1e-6)))
         others = [np.full((2, 2), 0.5), np.ones((2, 2))]
+        lengths = np.array([2, 2])
+        parts = known_parts(
+            LoggedCalls(lengths, np.array(counts), chances, np.ones((2, 2)), prompts=("a", "a"))
+        )
         if mass > 0:
-            mean += mass * np.exp(AcceptanceEvidence(np.array(counts), noisy, others).log_e_value)
+            mean += mass * np.exp(AcceptanceEvidence(np.array(counts), noisy, others, parts).log_e_value)
     assert 0.5 < mean <= 1
 
 
@@ -268,11 +273,12 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
     ("changes", "message"),
     [
         ({"drafted": "ab"}, "line 2: drafted: expected a list of token ids, got 'ab'"),
-        ({"accepted": 3}, "line 2: accepted: expected 0..2, got 3"),
+        ({"accepted": 4}, "line 2: accepted: expected 0..2, got 4$"),
         ({"p": [0.5]}, "line 2: p: expected a list of 2 numbers"),
         ({"p": [0.5, 1.5]}, r"line 2: p\[1\]: expected 0 to 1, got 1.5"),
         ({"q": [0.5, 0.0]}, "line 2: q: a drafted token has probability 0; log it at full precision"),
-        ({"q": None}, r"line 2: q: expected 2 probabilities, or rows \(\"target\" and \"draft\"\)"),
+        ({"accepted": 3}, "line 2: accepted: expected 0..2, got 3; leave the bonus token out"),
+        ({"q": None}, r"line 2 has no 'q': give 2 probabilities, or rows \(\"target\" and \"draft\"\)"),
         ({"target": [[0.5]], "draft": []}, "line 2: target: expected 2 rows"),
         ({"target": [[0.5, 0.1]] * 2, "draft": []}, r"line 2: target\[0\]: expected a total of 1, got 0.6"),
         ({"target": [{"ids": [1, 1], "probs": [0.1, 0.1]}] * 2, "draft": []}, "2 different token ids"),
@@ -282,6 +288,13 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
 def test_mistakes_in_a_log(changes, message):
     with pytest.raises(InvalidInputError, match=message):
         read_calls([json.dumps(GOOD), json.dumps(GOOD | changes)])
+
+
+@pytest.mark.parametrize("name", ["drafted", "accepted", "p", "q"])
+def test_a_line_without_a_field_names_those_it_has(name):
+    line = {one: value for one, value in GOOD.items() if one != name} | {"n_accepted": 1}
+    with pytest.raises(InvalidInputError, match=f"line 1 has no field '{name}' \\(has .*n_accepted"):
+        read_calls([json.dumps(line)])
 
 
 def test_a_log_without_drafts_or_json():

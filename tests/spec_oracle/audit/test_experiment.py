@@ -4,6 +4,7 @@ Every test has one fixed stream. False alarms have a rate of 1e-6 each; a defect
 in one of a thousand.
 """
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -11,9 +12,18 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, FoundBy, Ledger, TracedOutcome, find, sampled
+from spec_oracle.audit.experiment import (
+    Effort,
+    Experiment,
+    FoundBy,
+    Ledger,
+    TracedOutcome,
+    compared,
+    find,
+    sampled,
+)
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 
 FAIR = dict.fromkeys(range(1, 7), 1 / 6)
 LOADED = {**dict.fromkeys(range(1, 6), 0.15), 6: 0.25}
@@ -119,6 +129,27 @@ def test_samples_that_are_too_few_leave_it_open_unless_they_come_in_addition():
     assert found(die(FAIR), context=few, effort=effort).status is Status.PASSED
 
 
+def test_samples_before_an_exception_are_judged():
+    """The screening takes 9 calls of 10 throws, too few; the fifth call of the deciding samples raises."""
+
+    def breaking(law):
+        falls, calls = partial(throws, law, np.random.default_rng(0)), itertools.count(1)
+
+        def many(count):
+            if next(calls) > 9 + 4:
+                raise SubjectRaisedError("raised KeyError")
+            return falls(count)
+
+        return replace(die(FAIR), many=many)
+
+    effort = replace(EFFORT, look=10)
+    wrong = found(breaking(LOADED), effort=effort)
+    assert (wrong.status, wrong.how) == (Status.FAILED, How.SAMPLED)
+    assert wrong.remarks.scope[-1].endswith(f"{wrong.measured.draws} samples, and then it raised KeyError")
+    right = found(breaking(FAIR), effort=effort)
+    assert (right.status, right.detail) == (Status.INCONCLUSIVE, "raised KeyError")
+
+
 def test_one_that_is_wrong_ends_the_tracing_unless_all_is_wanted():
     for goes_on, count in ((False, 1), (True, 2)):
         ledger = Ledger(20.0)
@@ -138,3 +169,21 @@ def test_500_right_dice_are_called_wrong_within_the_rate():
         for seed in range(500)
     )
     assert wrong < 48
+
+
+@pytest.mark.parametrize(("falls", "status"), [(FAIR, Status.PASSED), (LOADED, Status.FAILED)])
+def test_outcomes_of_unknown_distribution_are_compared_with_those_of_a_reference(falls, status):
+    other = replace(die(FAIR, seed=1), what="those of a fair die")
+    result = compared(die(falls, reference=other), CONTEXT, EFFORT, cells=6)
+    assert result.status is status
+    assert ("6, not 0.1" in result.detail) == (status is Status.FAILED)
+    assert result.findings.smallest_detectable_tv <= 0.05
+    assert "those of a fair die" in result.detail
+
+
+def test_a_comparison_ends_where_there_are_no_more_outcomes():
+    other, few = die(FAIR, seed=1), die(FAIR).many(300)
+    scarce = replace(die(FAIR, reference=other), many=lambda count: [few.pop() for _ in few[:count]])
+    result = compared(scarce, CONTEXT, EFFORT, cells=6)
+    assert result.status is Status.INCONCLUSIVE
+    assert "a die: 300 samples are too few" in result.detail

@@ -3,14 +3,17 @@
 Samplers are traced, so that sizes are exact; what is sampled has a false-alarm rate of 1e-6 a run.
 """
 
+import math
+
 import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.options import require_sizes
-from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.verdict import rounded_up
@@ -215,11 +218,11 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     assert decision.worst == "one"
     assert alone.counts.sum() < sample.counts.sum()
 
-    def rounds():
-        return ([rng.choice(3, 300, p=sample.true)] for _ in range(60))
-
-    early = judge_rounds("tokens", [sample.law], rounds(), alpha=1e-6)
-    found = judge_rounds("tokens", [sample.law], rounds(), alpha=1e-6, admitted=admitted)
+    looks = Effort(math.inf, 300, turns=59)
+    tokens = numbered("tokens", "a token", sample.law, lambda count: rng.choice(3, count, p=sample.true))
+    early, found = (
+        sampled([tokens], Context(rate=1e-6, budget=60.0, admitted=most), looks) for most in (None, admitted)
+    )
     assert {early.status, found.status} == {Status.FAILED}
     assert (found.measured.total_variation > admitted) == is_more
     assert early.measured.draws < found.measured.draws <= 18_000

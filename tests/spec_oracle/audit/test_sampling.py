@@ -1,14 +1,16 @@
 """Screening, decision, looks and confirmation, on outcomes of known laws."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_samples, screen
-from spec_oracle.statistics import draws_needed_by_g
+from spec_oracle.audit.sampling import confirm, draw_within, judge_samples, screen
+from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
 WRONG = np.array([0.4, 0.4, 0.2])
@@ -26,8 +28,6 @@ class Outcomes:
     slack: float = 0.0
     last: int = 10**9
     seconds: float = 0.0
-    is_over: bool = False
-    ended: str = ""
     calls: int = 0
 
     def __post_init__(self):
@@ -35,20 +35,19 @@ class Outcomes:
         self.rng = np.random.default_rng(0)
 
     def draw(self, count):
+        count = min(count, self.last - int(self.counts.sum()))
         self.counts = self.counts + self.rng.multinomial(count, self.actual)
         self.seconds += count / 1000
         self.calls += 1
-        if self.counts.sum() >= self.last:
-            self.is_over, self.ended = True, "the server is gone"
 
 
-def judged(**samples):
+def judged(*, tv=0.02, **samples):
     return judge_samples(
         samples,
         lambda name: Outcomes(samples[name].actual),
         rate=RATE,
         seconds=1000.0,
-        tv=0.02,
+        tv=tv,
         batch=500,
         turns=8,
         most=10_000,
@@ -81,25 +80,20 @@ def test_evidence_is_followed_where_it_is_strongest():
     assert samples[1].calls > 9  # half of the turns, and the first
 
 
-@pytest.mark.parametrize("progress", [None, []])
-def test_looks_end_where_the_evidence_suffices(progress, monkeypatch):
-    monkeypatch.setattr("spec_oracle.audit.sampling.LOOK_SECONDS", 0.0)  # a look every 64 samples
-    note = {} if progress is None else {"progress": lambda done, of: progress.append((done, of))}
-    decision = judge_looks(Outcomes(WRONG), rate=RATE, count=100_000, seconds=60.0, **note)
-    assert not decision.passed
-    assert decision.draws < 5000
-    assert progress is None or progress[0] == (64, 100_000)
-
-
-def test_looks_allow_for_a_slack_and_say_why_they_ended(monkeypatch):
-    monkeypatch.setattr("spec_oracle.audit.sampling.LOOK_SECONDS", 0.0)
+def test_a_slack_is_allowed_for_and_what_came_before_the_end_is_judged():
+    """Code over a network may end early: then fewer samples come than are asked for."""
     slack = float(np.log(LAW[1] / 0.25))
     close = np.array([0.55, 0.25, 0.2])
-    assert not judge_looks(Outcomes(close), rate=RATE, count=20_000, seconds=60.0).passed
-    allowed = judge_looks(Outcomes(close, slack=slack, last=2000), rate=RATE, count=20_000, seconds=60.0)
+
+    def decided(sample):
+        return judge_samples(
+            {"one": sample}, lambda _: sample, rate=RATE, seconds=60.0, tv=0.05, batch=64, turns=8, most=1000
+        )
+
+    assert not decided(Outcomes(close)).passed
+    allowed = decided(Outcomes(close, slack=slack, last=2000))
     assert allowed.passed
-    assert allowed.ended == "the server is gone"
-    assert 2000 <= allowed.draws < 2100
+    assert allowed.draws == 2000
 
 
 def test_confirmation_says_what_it_would_detect_and_contradicts():
@@ -121,11 +115,20 @@ def test_calls_grow_up_to_the_time_and_the_size_allowed():
     assert sample.seconds < 11.1
 
 
+def test_without_a_total_variation_to_detect_the_screening_decides_with_the_whole_rate():
+    one = Outcomes(LAW)
+    decision = judged(tv=math.inf, one=one)
+    assert decision.passed
+    assert decision.draws == one.counts.sum() == (1 + 8) * 500
+    fit = goodness_of_fit_by_e_process(EProcess.against([LAW]).observe(one.counts), alpha=RATE)
+    assert decision.detectable_tv == fit.smallest_detectable_tv
+    assert judged(tv=math.inf, one=Outcomes(WRONG)).worst == "one"
+
+
 def test_an_impossible_outcome_is_named():
     law = np.array([0.5, 0.3, 0.2, 0.0])
-    result = judge_rounds(
-        "tokens", [law], [[np.random.default_rng(0).choice(4, 50, p=IMPOSSIBLE)]], alpha=RATE
-    )
+    rng = np.random.default_rng(0)
+    tokens = numbered("tokens", "a token", law, lambda count: rng.choice(4, count, p=IMPOSSIBLE))
+    result = sampled([tokens], Context(rate=RATE, budget=5.0), Effort(math.inf, 50))
     assert result.status is Status.FAILED
-    assert "outcomes of probability 0" in result.detail
-    assert judge_rounds("tokens", [law], [], alpha=RATE).status is Status.INCONCLUSIVE
+    assert "outcomes of probability 0; 0.1" in result.detail

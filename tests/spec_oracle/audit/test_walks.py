@@ -78,8 +78,8 @@ def server():
 @pytest.mark.parametrize(
     ("made", "suite", "stays", "returns"),
     [
-        (lambda: "token", None, 20, 5),
-        (lambda: as_sampler(verifiers.get("token")), None, 34, 17),
+        (lambda: "token", None, 19, 5),
+        (lambda: as_sampler(verifiers.get("token")), None, 34, 16),
         (Least, None, 48, 29),
         (server, SERVER, 32, 12),
     ],

@@ -113,7 +113,7 @@ def test_without_names_all_rules_that_accept_the_siblings_are_measured(toy, caps
             ["--verifier", "eagle", "--tree", "fan-outs 2, 2", "--siblings", "paths"],
             "siblings: paths part once, and fan-outs 2, 2",
         ),
-        (["--tree", "K = 2, L = 2", "--plot", "plot.svg"], "not plotted"),
+        (["--tree", "K = 2, L = 1", "--plot", "plot.svg"], "one level leaves nothing to sweep"),
     ],
 )
 def test_errors_are_one_line(toy, capsys, words, says):

@@ -216,7 +216,7 @@ def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
     data["subjects"]["block"]["instances"][2]["block_efficiency"] += 0.25
     (tmp_path / "b.json").write_text(json.dumps(data))
     assert main(["audit"]) == 2
-    assert "baseline     failed       accepts less than before" in capsys.readouterr().out
+    assert "✗ baseline  accepts less than before" in capsys.readouterr().out
     assert main(["audit", "--update-baseline", "--no-config", "block"]) == 3
     data["subjects"]["block"]["error"] = 10
     (tmp_path / "b.json").write_text(json.dumps(data))

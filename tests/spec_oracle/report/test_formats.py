@@ -28,13 +28,14 @@ from spec_oracle.language_models import report as language_models
 from spec_oracle.language_models.efficiency import PairEfficiency, prompt_efficiencies
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report import difference as difference_report
-from spec_oracle.report.audit_text import audit_to_text, check_lines
+from spec_oracle.report.audit_text import audit_to_text, open_lines
 from spec_oracle.toy import Instance
 from tests.spec_oracle.report.conftest import AWKWARD
 
 HERE = Path(__file__).parent
 SCHEMAS = {
-    file.stem: json.loads(file.read_text()) for file in (HERE.parents[2] / "docs/schema").glob("*.json")
+    file.stem: json.loads(file.read_text())
+    for file in (HERE.parents[2] / "docs/reference/schema").glob("*.json")
 }
 TOY = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
 
@@ -163,7 +164,7 @@ def test_annotations_are_one_line_each_and_escaped(report):
     lines = [line for line in AUDIT_FORMATS["github"](report).splitlines() if line.startswith("::")]
     errors = [line for line in lines if line.startswith("::error ")]
     assert any("title=lossy%3A lossy::joint: failed" in line for line in errors)
-    assert any("%0A  reproduce: spec-oracle audit lossy" in line for line in errors)
+    assert any("%0Areproduce: spec-oracle audit lossy" in line for line in errors)
     assert any(line.startswith("::warning ") and "issue 7, 100 %25 sure" in line for line in lines)
     assert any("title=nowhere%3Af::has no 'f'" in line for line in errors)
     assert not any("title=token%3A" in line for line in lines)
@@ -192,7 +193,13 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
         check.name for subject in report.subjects for check in subject.checks if check.status not in UNTRIED
     }
     assert columns == ran < {*CHECKS}
-    token, ruled, lossy, *_ = body.iter("section")
+    sections = {
+        section.find("h2").findtext("span").strip() + section.find("h2")[0].tail: section
+        for section in body.iter("section")
+    }
+    token, ruled, lossy = (
+        next(s for t, s in sections.items() if f" {name}: " in t) for name in ("token", "block", "lossy")
+    )
     (covered,) = (part for part in body.iter() if part.get("class") == "coverage")
     assert covered in list(ruled.iter())
     assert [(s.get("class"), s.text) for s in covered.iter("span")] == [
@@ -209,33 +216,32 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     assert masses[1] == "1"
     assert f"{found.gap.expected} → {found.gap.actual}" in masses
     assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 1.2%", "width: 0.0%"]
-    headings = [heading.text for heading in lossy.iter("h3")]
-    assert headings[:2] == ["Counterexample", "What to do next"]
+    headings = [heading.text for heading in lossy.iter("h3") if heading.text]
+    assert headings[:2] == ["What to do next", "Counterexample"]
 
 
-def test_the_text_has_a_line_a_check_and_says_each_thing_once(report):
+def test_the_text_begins_with_what_is_open_and_says_each_thing_once(report):
     text = AUDIT_FORMATS["text"](report)
-    table, *sections, closing = text.removesuffix("\n").split("\n\n")
+    *sections, table, closing = text.removesuffix("\n").split("\n\n")
     assert len(table.splitlines()) == 2 + len(report.subjects)
     titles = [section.partition("\n")[0] for section in sections]
-    assert titles == [
-        "lossy: lossy",
-        f"{AWKWARD}: inconclusive",
-        "relaxed: declared-lossy",
-        "nowhere:f: inconclusive",
-    ]
     lossy, awkward, _, nowhere = sections
-    assert lossy.splitlines()[1].startswith("  smallest counterexample: ")
-    assert re.search(r"\n  ✗ joint +failed +total variation", lossy)
+    assert titles == [
+        "lossy: lossy (proven)",
+        f"{AWKWARD}: inconclusive: scale not decided; calls not run; inputs-kept passes now",
+        "relaxed: declared-lossy, but joint failed",
+        "nowhere:f: inconclusive: it could not be audited",
+    ]
+    assert lossy.splitlines()[1].startswith("  ✗ joint  total variation")
     assert re.search(r"\n  – left out: .*\(not asked for\)", lossy)
     assert "plain-law" not in text
     assert re.search(r"\n  ! bad-input +failed +NaN .* \(expected: issue 7, 100 % sure\)", awkward)
     assert re.search(r"\n  ! inputs-kept .*passes now; it is on record \(issue 8\): remove it", awkward)
-    assert re.search(r"\n  \? calls +not tried +takes 10 requests", awkward)
-    assert nowhere.splitlines()[1:] == ["  could not be audited: has no 'f'"]
+    assert re.search(r"\n  \? calls +not run: takes 10 requests, at 0 a second\n", awkward)
+    assert nowhere.splitlines()[1:] == ["  has no 'f'"]
     assert re.fullmatch(
         r"2 lossless, 1 lossy, 2 inconclusive, 1 declared-lossy, \d checks? failed \(joint\), "
-        r"1 check inconclusive \(scale\), 1 check not run \(calls\), "
+        r"1 check not decided \(scale\), 1 check not run \(calls\), "
         r"1 check no longer failing \(inputs-kept\), 1 not audited: exit code 1; \d+(\.\d)? s, seed 0",
         closing,
     )
@@ -249,25 +255,26 @@ def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(rep
     one = replace(report, subjects=(replace(report.subjects[2], checks=(joint, *others, kept)),))
     text, verbose = (audit_to_text(one, verbose=verbose) for verbose in (False, True))
     assert "\n  – not run, since joint failed: shapes, length, scale\n" in text
-    assert re.search(r"✓ inputs-kept  sampled      nothing was written\n", text)
+    assert "\n  ✓ passed: inputs-kept (sampled)\n" in text
     assert re.search(r"nothing was written; 4 calls\n +V 3\n +false-alarm rate 1e-07, 4 samples", verbose)
     assert "chance of any false alarm" in verbose
     assert "chance of any false alarm" not in text
 
 
-def test_what_hinders_several_checks_is_said_once():
-    gone = "http://here stopped answering; 96 requests were answered before"
+def test_what_hinders_several_checks_is_said_once(report):
+    gone = "http://here stopped answering"
     checks = [CheckResult(name, Status.INCONCLUSIVE, gone) for name in ("shapes", "streams", "batch")]
     sampled = CheckResult("joint", Status.INCONCLUSIVE, "25 samples are as expected", how=How.SAMPLED)
-    assert check_lines([sampled, *checks]) == [
-        "? joint    sampled      25 samples are as expected",
-        f"? not tried: shapes, streams, batch ({gone})",
+    assert open_lines(replace(report.subjects[0], checks=(sampled, *checks))) == [
+        "? joint    not decided: 25 samples are as expected",
+        f"? shapes, streams, batch  not decided: {gone}",
     ]
 
 
 def test_a_page_folds_remarks_and_shows_counterexamples(report):
     page = AUDIT_FORMATS["markdown"](report)
-    assert "<details><summary>token: lossless</summary>" in page
-    assert "## lossy: lossy\n\n```\n  smallest counterexample" in page
+    assert "<details><summary>token: lossless; total variation at most" in page
+    assert "## lossy: lossy (proven)\n\n```\n✗ joint  total variation" in page
+    assert "\n    reproduce: spec-oracle audit lossy" in page
     assert max(len(line) for line in page.splitlines() if line.startswith("| ")) < 200
     assert "NaN &amp; infinity &lt;at&gt;" in page

@@ -190,19 +190,20 @@ def test_an_n_gram_drafter_proposes_what_followed_last():
     assert proposed_by_n_gram([1]) is None
 
 
-def at_places(is_wrong, tokens, completions):
+def at_places(is_wrong, tokens, completions, *, knows_positions=True):
     """Return the evidence of completions whose tokens are sampled from q where a place is wrong.
 
     ``is_wrong`` is asked for places in the completion, and in prompt and completion.
     """
     rng = np.random.default_rng(17)
-    evidence = TokenEvidence([], rng)
+    evidence = TokenEvidence([], rng, knows_positions=knows_positions)
     for number in range(completions):
         p, q = rows(rng, tokens)
         places = 1 + np.arange(tokens)
         positions = places + 5 + number % 2
         laws = np.where(is_wrong(places, positions)[:, None], q, p)
-        evidence.add(Scored(p, sampled(rng, laws), {}, 0.0, places, positions=positions))
+        known = positions if knows_positions else None
+        evidence.add(Scored(p, sampled(rng, laws), {}, 0.0, places, positions=known))
     return evidence
 
 
@@ -221,6 +222,37 @@ def test_what_is_wrong_at_a_place_is_found_there(is_wrong, tokens, completions, 
     assert evidence.p_value <= RATE
     assert re.search(where, max(evidence.by_place, key=lambda one: one.log_e_value).name)
     assert at_places(lambda place, _: place < 0, tokens, completions).p_value > RATE
+
+
+def test_what_is_wrong_at_the_last_places_of_the_longest_context_is_found_there():
+    """Behind the first 64 places no other test looks at a single one."""
+
+    def at_the_end(size, completions=300, tokens=97):
+        rng = np.random.default_rng(5)
+        evidence = TokenEvidence([], rng, knows_positions=True)
+        for _ in range(completions):
+            p, q = rows(rng, tokens)
+            places = 1 + np.arange(tokens)
+            laws = np.where((places > tokens - size)[:, None], q, p)
+            evidence.add(
+                Scored(p, sampled(rng, laws), {}, 0.0, places, positions=places, left=tokens - places)
+            )
+        return evidence
+
+    found = at_the_end(2)
+    assert found.p_value <= RATE
+    worst = max(found.by_place, key=lambda one: one.log_e_value).name
+    assert worst in [f"by p, {n} places before the last one that the context holds" for n in (0, 1)]
+    assert at_the_end(0).p_value > RATE
+
+
+def test_no_power_is_lost_where_positions_are_not_known():
+    """A second test of the same places would halve the stake of the first: 0.7 nats."""
+    known, unknown = (
+        at_places(lambda place, _: place % 64 == 0, 320, 60, knows_positions=knows) for knows in (True, False)
+    )
+    assert len(unknown.by_place) == 1 + (len(known.by_place) - 1) // 2
+    assert 0.5 < unknown.log_e - known.log_e < 0.7
 
 
 def after_few_rows(swap, seed=3, count=6000):

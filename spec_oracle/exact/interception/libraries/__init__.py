@@ -1,16 +1,20 @@
 """The random functions and the arrays of each library, traced."""
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeAlias
-from unittest import mock
+import ctypes
+import gc
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any, Final, TypeAlias
 
-from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.places import is_users
 
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
 """What foreign code calls a function of a library with: only that function knows what it should be."""
+
+_ABSENT: Final = object()
 
 
 @contextmanager
@@ -26,30 +30,50 @@ def replaced(owner: object, /, **values: object) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-Copier: TypeAlias = Callable[[Any, dict[Any, Any]], Any]
-"""Copies an object for `copy.deepcopy`, with its memory."""
+@contextmanager
+def functions_replaced(owner: ModuleType, /, **values: object) -> Iterator[None]:
+    """Replace functions of a module, also where a module of the user's has imported them by name."""
+    others = {id(getattr(owner, name)): value for name, value in values.items()}
+    with ExitStack() as by_name:
+        for module in _modules_of_user():
+            names = {name: others[id(value)] for name, value in vars(module).items() if id(value) in others}
+            by_name.enter_context(replaced(module, **names))
+        with replaced(owner, **values):
+            yield
 
 
-def copied_as(made: Callable[[Any], object], state_of: Callable[[Any], object]) -> Copier:
-    """Return what makes a traced generator of the copy of an ordinary one, which draws for itself.
+_modules: list[ModuleType] = []
+"""The modules of the user's, and how many modules there were when they were looked for."""
+_looked_through = 0
 
-    Two generators of equal states draw the same numbers, which copies of these do not: raises
-    `NotTracedError` for the second one.
-    """
 
-    def copied(generator: Any, memory: dict[Any, Any]) -> Any:
-        states, state = memory.setdefault("states of generators", []), state_of(generator)
-        if state in states:
-            raise NotTracedError("two generators of the code have the same state")
-        states.append(state)
-        return made(generator)
-
-    return copied
+def _modules_of_user() -> list[ModuleType]:
+    global _looked_through  # noqa: PLW0603  (a walk over all modules takes longer than a short run)
+    if len(sys.modules) != _looked_through:
+        _looked_through = len(sys.modules)
+        _modules[:] = [
+            one for one in [*sys.modules.values()] if is_users(getattr(one, "__file__", None) or "<")
+        ]
+    return _modules
 
 
 @contextmanager
-def copies(copiers: Mapping[Any, Copier]) -> Iterator[None]:
-    """Let `copy.deepcopy` copy objects of these types so."""
-    table: dict[type, Any] = vars(copy)["_deepcopy_dispatch"]
-    with mock.patch.dict(table, copiers):
+def methods_replaced(kind: type, methods: Mapping[str, object]) -> Iterator[None]:
+    """Give a class other methods, for all of its objects, however old they are.
+
+    A compiled class refuses ``setattr``: what it holds is changed in place then.
+    """
+    (own,) = gc.get_referents(vars(kind))
+    before = {name: own.get(name, _ABSENT) for name in methods}
+    modified = ctypes.pythonapi.PyType_Modified
+    try:
+        own.update(methods)
+        modified(ctypes.py_object(kind))
         yield
+    finally:
+        for name, value in before.items():
+            if value is _ABSENT:
+                del own[name]
+            else:
+                own[name] = value
+        modified(ctypes.py_object(kind))

@@ -1,27 +1,32 @@
-"""numpy's random functions on a `Source`: a generator to hand out, and the legacy functions."""
+"""numpy's random functions on a `Source`: the methods of its generators, wherever an object was made."""
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
-import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from spec_oracle.arrays import Floats, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
-from spec_oracle.exact.interception.libraries import copied_as, copies, replaced
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced, replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
-from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.run import OwnRandom
+from spec_oracle.exact.interception.sources import (
+    categorical,
+    distinct,
+    from_stream,
+    integer,
+    seed_of,
+    source,
+)
 from spec_oracle.exact.interception.symbols import Scalar
 from verifiers.arrays import Array
 
-_GeneratorBase: Any = np.random.Generator  # its overloads are not repeated here
-_RandomState: Any = np.random.RandomState  # the name is replaced while draws are traced
 _BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24}
 
 
@@ -35,28 +40,11 @@ def _gumbel() -> Scalar:
     return -FUNCTIONS["log"](_exponential(zero=False))
 
 
-class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
-    """A ``numpy.random.Generator`` that draws from the source in use: inside `enumerate_calls`, traced.
+class _GeneratorMethods:
+    """What the methods of a ``numpy.random.Generator`` return.
 
-    Integers of a short range are decided at once. For distributions that are not listed the source has an
-    answer, or raises `CannotTraceError`.
+    Integers of a short range are decided at once.
     """
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(np.random.PCG64(seed))
-
-    def __reduce__(self) -> Any:
-        """Refuse to be copied while it is traced: numpy would make an ordinary generator of the copy."""
-        return source().other("copy of a generator", super().__reduce__)()
-
-    @property
-    def bit_generator(self) -> "np.random.BitGenerator | _TracedBits":
-        """Its source of bits; while it is traced, a state that may be set back if nothing was drawn."""
-        return _TracedBits() if isinstance(source(), Traced) else super().bit_generator
-
-    def spawn(self, n_children: int) -> list["EnumeratedGenerator"]:
-        """Return independent generators."""
-        return [EnumeratedGenerator(number) for number in range(n_children)]
 
     def random(self, size: Size = None, dtype: DTypeLike = np.float64, out: Array = None) -> Array:
         """Uniform on [0, 1)."""
@@ -144,34 +132,12 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
         x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
-class _TracedBits:
-    """What is left of the bits of a generator that is traced."""
-
-    @property
-    def state(self) -> dict[str, int]:
-        """How far the run has come."""
-        return {"steps": current_run().steps}
-
-    @state.setter
-    def state(self, state: dict[str, int]) -> None:
-        if state != self.state:
-            current_run().cannot_trace("state of a generator", "setting it back would repeat random numbers")
-
-    def __getattr__(self, name: str) -> NoReturn:
-        current_run().cannot_trace(f"bit_generator.{name}", "it reads random bits")
-
-
-class EnumeratedRandomState(EnumeratedGenerator):
-    """Stands in for ``numpy.random.RandomState``: the legacy names."""
-
-    def seed(self, *_: object) -> None:
-        """Do nothing: all streams are traced."""
+class _LegacyMethods(_GeneratorMethods):
+    """What the methods of a ``numpy.random.RandomState`` return."""
 
     def random_sample(self, size: Size = None) -> Array:
         """Uniform on [0, 1)."""
         return self.random(size)
-
-    ranf = sample = random_sample
 
     def rand(self, *shape: int) -> Array:
         """Uniform on [0, 1), shape given as arguments."""
@@ -184,65 +150,89 @@ class EnumeratedRandomState(EnumeratedGenerator):
         return self.integers(low, high, size, dtype)
 
 
-class _AnyGenerator(type):
-    """Makes ``numpy.random.Generator`` a traced generator when called, and all generators its instances."""
-
-    def __call__(cls, *_: object, **__: object) -> EnumeratedGenerator:
-        return _made(EnumeratedGenerator)("bits")
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _GeneratorBase)
+_bits_of: Final = np.random.BitGenerator.random_raw
+_default_rng: Final = np.random.default_rng
+_really_seed: Final[Callable[..., None]] = np.random.RandomState.seed
 
 
-def _made(kind: type[EnumeratedGenerator], stand_in: int = 0) -> Callable[..., EnumeratedGenerator]:
-    """Return what makes generators, and takes notes of those that have a seed."""
-
-    def make(*seed: object, **named: object) -> EnumeratedGenerator:
-        if seed or named:
-            current_run().makes_generators = True
-        return kind(stand_in)
-
-    return make
+def _made(seed: object = None) -> np.random.Generator:
+    """Return a generator, seeded by a number that stands for a random one."""
+    return _default_rng(seed_of(seed))  # type: ignore[arg-type]  # whatever the code gives
 
 
-_Generator = _AnyGenerator("Generator", (_GeneratorBase,), {})
-_LISTED = frozenset(name for name in vars(EnumeratedGenerator) if not name.startswith("_"))
+def _seeded(self: np.random.RandomState, seed: object = None) -> None:
+    _really_seed(self, seed_of(seed))
 
 
-def _unlisted(name: str) -> Callable[..., object]:
-    def method(self: EnumeratedGenerator, *args: object, **kwargs: object) -> object:
-        return source().other(f"Generator.{name}", getattr(_GeneratorBase, name))(self, *args, **kwargs)
+def _drawing(kind: type, name: str, formulas: type) -> Callable[..., object]:
+    """Return what stands in for a method that draws, or shows random bits."""
+    real, formula = getattr(kind, name), getattr(formulas, name, None)
+    stream, drawn_by = "random" if name in _UNIFORMS else name, formulas()
+
+    def method(self: Any, *args: Any, **named: Any) -> object:
+        if formula is None:
+            return source().other(f"{kind.__name__}.{name}", real)(self, *args, **named)
+        position = "numpy", _bits_of(self._bit_generator, _STAMP).tobytes()
+        return from_stream(position, stream, partial(formula, drawn_by, *args, **named))
 
     return method
 
 
-for _name in dir(_GeneratorBase):
-    if not _name.startswith("_") and _name not in _LISTED:
-        setattr(EnumeratedGenerator, _name, _unlisted(_name))
+def _showing(name: str) -> property:
+    """Return what stands in for an attribute with which compiled code draws."""
+    real = getattr(np.random.BitGenerator, name).__get__
+
+    def shown(self: np.random.BitGenerator) -> object:
+        return source().other(f"bit_generator.{name}", real)(self)
+
+    return property(shown)
+
+
+_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand", "choice")
+"""Methods that compute from uniform numbers."""
+_STAMP: Final = 4
+"""Numbers of 32 bits or more that a generator draws in each call of a method: if equal, generators are."""
+
+_PLAIN: Final = frozenset(("spawn", "bit_generator", "seed", "get_state", "set_state"))
+_METHODS: Final[dict[type, dict[str, object]]] = {
+    kind: {
+        name: _drawing(kind, name, formulas)
+        for name in vars(kind)
+        if not name.startswith("_") and name not in _PLAIN
+    }
+    for kind, formulas in ((np.random.Generator, _GeneratorMethods), (np.random.RandomState, _LegacyMethods))
+}
+_METHODS[np.random.RandomState]["seed"] = _seeded
+_METHODS[np.random.BitGenerator] = {
+    "random_raw": _drawing(np.random.BitGenerator, "random_raw", object),
+    "ctypes": _showing("ctypes"),
+    "cffi": _showing("cffi"),
+}
+_NAMES: Final = [name for name in np.random.__all__ if hasattr(np.random.RandomState, name)]
+_stand_in: Final = np.random.RandomState()
+_own: Final = OwnRandom()
+_ALIASES: Final = {"ranf": "random_sample", "sample": "random_sample"}
 
 
 @contextmanager
-def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
-    """Let the functions of ``numpy.random`` draw from the source in use."""
-    stand_in = EnumeratedRandomState(seed)
-    functions: dict[str, object] = {
-        name: getattr(stand_in, name)
-        if name in vars(EnumeratedRandomState) or name in _LISTED
-        else source().other(f"numpy.random.{name}", getattr(np.random, name))
-        for name in np.random.__all__
-        if name[0].islower() and name != "get_state"
-    }
-    functions["default_rng"] = _made(EnumeratedGenerator, seed)
-    functions["RandomState"] = _made(EnumeratedRandomState, seed)
-    copied = {
-        _GeneratorBase: copied_as(
-            lambda _: EnumeratedGenerator(seed), lambda one: pickle.dumps(one.bit_generator.state)
-        ),
-        _RandomState: copied_as(
-            lambda _: EnumeratedRandomState(seed), lambda one: pickle.dumps(one.get_state(legacy=False))
-        ),
-    }
-    with replaced(np.random, Generator=_Generator, **functions), copies(copied):
+def drawn_by_numpy(seed: int | None = None) -> Iterator[None]:
+    """Let the functions of ``numpy.random`` draw from the source in use, and all generators.
+
+    The functions are those of another generator, so that the global one stays where it is; with ``seed``, of
+    one with that seed.
+    """
+    if seed is None:
+        _stand_in.set_state(np.random.get_state(legacy=False))  # noqa: NPY002
+    else:
+        _stand_in.seed(seed)
+    with ExitStack() as methods:
+        # Seeds of generators without one: what is drawn of the system's entropy is looked at.
+        methods.enter_context(replaced(np.random.bit_generator, randbits=_own.getrandbits))
+        for kind, changed in _METHODS.items():
+            methods.enter_context(methods_replaced(kind, changed))
+        functions = {name: getattr(_stand_in, name) for name in _NAMES}
+        functions |= {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
+        methods.enter_context(functions_replaced(np.random, **functions, default_rng=_made))
         yield
 
 

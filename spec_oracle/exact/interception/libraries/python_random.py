@@ -1,42 +1,45 @@
-"""Python's ``random`` module on a `Source`."""
+"""Python's ``random`` module on a `Source`: the methods of `random.Random`, wherever an object was made."""
 
 import random
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import categorical, distinct, integer, source
-from spec_oracle.exact.interception.libraries import copied_as, copies, replaced
+from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
+from spec_oracle.exact.interception.sources import (
+    categorical,
+    distinct,
+    from_stream,
+    integer,
+    seed_of,
+    source,
+)
 from spec_oracle.exact.interception.symbols import Scalar
 
 T = TypeVar("T")
 
-_Random: Final = random.Random  # the name is replaced while draws are traced
+_bits: Final[Callable[[random.Random, int], int]] = random.Random.getrandbits
+_new: Final[Callable[..., random.Random]] = random.Random.__new__
+_seed: Final[Callable[..., None]] = random.Random.seed
+
+_INVERTING: Final = ("random", "expovariate", "choices")
+"""Methods that compute from what `random.Random.random` returns."""
+
+_PLAIN: Final = ("uniform", "choice", "randint", "randrange", "shuffle", "seed", "getstate", "setstate")
+"""Methods that stay as they are: they call others, or draw nothing."""
 
 
-class DrawnRandom:
-    """Stands in for ``random.Random``; choices are decided at once, integers if their range is short."""
-
-    def __init__(self, *_: object) -> None:
-        self._real = _Random(0)
-
-    def seed(self, *_: object, **__: object) -> None:
-        """Do nothing: all streams are traced."""
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return source().other(f"random.{name}", getattr(self._real, name))
+class _PythonMethods:
+    """What the methods return; choices are decided at once, integers if their range is short."""
 
     def random(self) -> Scalar:
         """Uniform on [0, 1)."""
         return source().uniform()
-
-    def uniform(self, a: float, b: float) -> Scalar:
-        """Uniform on [a, b)."""
-        return a + (b - a) * source().uniform()
 
     def expovariate(self, lambd: float = 1.0) -> Scalar:
         """Exponential of rate ``lambd``: -log(1 - u) / lambd."""
@@ -46,18 +49,9 @@ class DrawnRandom:
         """Uniform integer of ``k`` bits."""
         return integer(2**k)
 
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> Scalar:
-        """Draw an element of the range."""
-        first, end = (0, start) if stop is None else (start, stop)
-        return first + step * integer(-((first - end) // step))
-
-    def randint(self, a: int, b: int) -> Scalar:
-        """Uniform integer from a to b, both included."""
-        return self.randrange(a, b + 1)
-
-    def choice(self, seq: Sequence[T]) -> T:
-        """Draw one element."""
-        return seq[integer(len(seq))]
+    def _randbelow(self, n: int) -> Scalar:
+        """Uniform integer below ``n``."""
+        return integer(n)
 
     def choices(
         self,
@@ -77,17 +71,56 @@ class DrawnRandom:
         """Draw ``k`` different elements."""
         return [population[int(place)] for place in distinct([1.0] * len(population), k)]
 
-    def shuffle(self, x: MutableSequence[T]) -> None:
-        """Put the list in random order."""
-        x[:] = self.sample(x, len(x))
+
+def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[..., object]:
+    """Return what stands in for a method that draws."""
+    real, formula = getattr(kind, name), vars(_PythonMethods).get(name)
+    stream = "random" if name in _INVERTING else name
+
+    def method(self: random.Random, *args: Any, **named: Any) -> object:
+        # A class of the user's that draws by itself, or names of temporary files: no random numbers of ours.
+        if type(self).random not in _traced or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
+            return real(self, *args, **named)
+        if formula is None:
+            return source().other(f"random.{name}", real)(self, *args, **named)
+        # The operating system never repeats itself.
+        position = object() if isinstance(self, _OfSystem) else ("random", _bits(self, 128))
+        return from_stream(position, stream, partial(formula, self, *args, **named))
+
+    return method
+
+
+def _made(kind: type[random.Random], *seed: object) -> random.Random:
+    """Return a new generator; its own ``__init__`` seeds it, by a number that stands for a random one."""
+    return _new(kind, *map(seed_of, seed))
+
+
+def _seeded(self: random.Random, a: object = None, version: int = 2) -> None:
+    _seed(self, seed_of(a), version)
+
+
+_OfSystem: Final = random.SystemRandom
+_stand_in: Final = random.Random()  # noqa: S311  (no secret)
+_NAMES: Final = [name for name in random.__all__ if name[0].islower()]
+_METHODS: Final[dict[str, object]] = {
+    **{name: _drawing(name) for name in {*_NAMES, "_randbelow"} - {*_PLAIN}},
+    "seed": _seeded,
+    "__new__": staticmethod(_made),
+}
+_OF_SYSTEM: Final = {
+    name: _drawing(name, _OfSystem) for name in ("random", "getrandbits", "_randbelow", "randbytes")
+}
+_traced: Final = (_METHODS["random"], _OF_SYSTEM["random"])
 
 
 @contextmanager
 def drawn_by_python() -> Iterator[None]:
-    """Let the functions of ``random`` draw from the source in use."""
-    stand_in = DrawnRandom()
-    names = [name for name in random.__all__ if name[0].islower() and name != "getstate"]
-    functions: dict[str, object] = {name: getattr(stand_in, name) for name in names}
-    copied = {_Random: copied_as(lambda _: DrawnRandom(), lambda one: one.getstate())}
-    with replaced(random, Random=DrawnRandom, SystemRandom=DrawnRandom, **functions), copies(copied):
-        yield
+    """Let the functions of ``random`` draw from the source in use, and all generators.
+
+    The functions are those of another generator, so that the global one stays where it is.
+    """
+    _stand_in.setstate(random.getstate())
+    with methods_replaced(random.Random, _METHODS), methods_replaced(_OfSystem, _OF_SYSTEM):
+        functions: dict[str, object] = {name: getattr(_stand_in, name) for name in _NAMES}
+        with functions_replaced(random, **functions):
+            yield

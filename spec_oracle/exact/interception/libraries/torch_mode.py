@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spec_oracle.exact.interception.libraries import Arguments, Keywords
+from spec_oracle.exact.interception.libraries import Arguments, Keywords, methods_replaced, replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray, passing_for, plain_objects
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     FLOATS,
@@ -29,8 +29,9 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
-from spec_oracle.exact.interception.libraries.torch_random import draw
+from spec_oracle.exact.interception.libraries.torch_random import STAND_IN, draw
 from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.sources import seed_of
 from spec_oracle.exact.interception.symbols import Scalar, Symbol
 from verifiers.arrays import Array
 
@@ -314,12 +315,37 @@ def to_dlpack(tensor: torch.Tensor) -> object:
         return _really_to_dlpack(tensor)
 
 
+_seed: Final[Callable[..., torch.Generator]] = torch.Generator.manual_seed
+
+
+def _seeded(generator: torch.Generator, seed: object) -> torch.Generator:
+    """Seed a generator, by a number that stands for a random one."""
+    return _seed(generator, seed_of(seed))
+
+
+def _manual_seed(seed: object) -> torch.Generator:
+    """Seed the default generator; that of other devices is not traced."""
+    return _seeded(STAND_IN, seed)
+
+
 STAND_INS: Final[dict[str, Callable[..., object]]] = {
     "to_dlpack": to_dlpack,
     "from_numpy": functools.partial(_made, torch.from_numpy),
-    "manual_seed": lambda *_: torch.default_generator,
+    "manual_seed": _manual_seed,
 }
 """What stands in for functions of torch as long as code is traced."""
+
+
+@contextmanager
+def own_streams() -> Iterator[None]:
+    """Let code seed, and set back, a generator that stands in for torch's default one."""
+    STAND_IN.set_state(torch.default_generator.get_state())
+    with (
+        replaced(torch, default_generator=STAND_IN),
+        replaced(torch.random, default_generator=STAND_IN),
+        methods_replaced(torch.Generator, {"manual_seed": _seeded}),
+    ):
+        yield
 
 
 @contextmanager
@@ -332,5 +358,5 @@ def enumerated_torch() -> Iterator[None]:
 @contextmanager
 def drawn_by_torch() -> Iterator[None]:
     """Let torch's random operators draw from the source in use."""
-    with _Random():
+    with _Random(), own_streams():
         yield

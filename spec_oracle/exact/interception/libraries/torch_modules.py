@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.libraries import Arguments, Keywords, replaced
+from spec_oracle.exact.interception.libraries import Arguments, Keywords, functions_replaced, replaced
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     INTEGERS,
     boxed_positions,
@@ -24,7 +24,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     symbols_at,
     tensors_in,
 )
-from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS, to_dlpack
+from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS, own_streams, to_dlpack
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -65,7 +65,8 @@ def untraced_modules() -> Iterator[None]:
             depth -= 1
 
     with (
-        replaced(torch, **STAND_INS),
+        own_streams(),
+        functions_replaced(torch, **STAND_INS),
         replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
         replaced(torch.nn.Module, __call__=call),
     ):

@@ -90,6 +90,7 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "addcmul": lambda first, left, right, value=1: first + _scaled(FUNCTIONS["multiply"](left, right), value),
     "addcdiv": lambda first, left, right, value=1: first + _scaled(_quotient(left, right), value),
     "clamp": _clamp,
+    "nan_to_num": lambda value, *_: FUNCTIONS["positive"](value),
     "frac": lambda value: value - FUNCTIONS["trunc"](value),
     "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
 }

@@ -12,10 +12,15 @@ from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import Traced, alike, categorical, distinct, source
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
+from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.symbols import Scalar
+
+_default_generator: Final = torch.default_generator
+
+STAND_IN: Final = torch.Generator()
+"""Stands in for the default generator while code is traced, so that this one stays where it is."""
 
 _BITS: Final = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
@@ -24,10 +29,12 @@ def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Answer a random operator from the source; one that leaves torch's generator alone has drawn nothing."""
     name = f"{func.overloadpacket.__name__}.{func._overloadname}"  # noqa: SLF001  (no public name for it)
     if name in RANDOM and _has_known_law(name, args, kwargs):
-        return RANDOM[name](*args, **{key: value for key, value in kwargs.items() if key != "generator"})
+        named = {key: value for key, value in kwargs.items() if key != "generator"}
+        position = _position(kwargs.get("generator") or STAND_IN)
+        return from_stream(position, func.overloadpacket.__name__, partial(RANDOM[name], *args, **named))
     for tensor in tensors_in(args, kwargs):
         settle(tensor, f"torch.{name}")
-    generators = [torch.default_generator, *filter(None, [kwargs.get("generator")])]
+    generators = [_default_generator, *filter(None, [kwargs.get("generator")])]
     states = [generator.get_state() for generator in generators]
     result = func(*args, **kwargs)
     on_cpu = all(tensor.device.type == "cpu" for tensor in tensors_in(result))
@@ -36,6 +43,14 @@ def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     for generator, state in zip(generators, states, strict=True):
         generator.set_state(state)
     return source().other(f"torch.{func.overloadpacket.__name__}", func)(*args, **kwargs)
+
+
+def _position(generator: torch.Generator) -> object:
+    """Return where a generator is in its stream: some bits, which it draws."""
+    if generator.device.type != "cpu":
+        return object()
+    with no_dispatch():
+        return "torch", tuple(torch.empty(2, dtype=torch.int64).random_(generator=generator).tolist())
 
 
 def _has_known_law(name: str, args: Arguments, kwargs: Keywords) -> bool:

@@ -5,6 +5,8 @@ import itertools
 import math
 import random
 
+import numpy as np
+
 VOCAB = 3
 FRESH = itertools.count()
 
@@ -346,6 +348,24 @@ class Together(Right):
         return [self.generate(p, max_new_tokens, s) for p, s in zip(prompts, seeds, strict=True)]
 
 
+class Seeded(Together):
+    """Gives each request a generator of its own, whether alone or in a batch."""
+
+    batch_invariant = True
+
+
+class SeededByTheBatch(Together):
+    """Lets the requests of a batch share the generator of the first one: right, and not reproducible."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        self.seed(next((seed for seed in seeds if seed is not None), None))
+        return [self.generate(prompt, max_new_tokens) for prompt in prompts]
+
+
+class PromisesTooMuch(SeededByTheBatch):
+    batch_invariant = True
+
+
 class SharedNoise(Right):
     """All texts of a batch that have the same prompt are one text."""
 
@@ -381,6 +401,15 @@ class Session:
         rows = [self.engine.draft_probs([*self.text, *drafts[:i]]) for i in range(len(drafts))]
         self.text += emitted
         return Step(drafts, rows, emitted, self.engine.accepted_of(emitted))
+
+
+class BufferedSession(Session):
+    def step(self):
+        step, emitted = super().step(), self.engine.emitted
+        emitted[:] = -1
+        emitted[0, : len(step.tokens[0])] = step.tokens[0]
+        step.tokens = emitted
+        return step
 
 
 class Stepwise(Right):
@@ -423,6 +452,36 @@ class CountsWrong(Stepwise):
         return len(emitted)
 
 
+class OneBuffer(Stepwise):
+    """Writes every row, and what each step shows, into the same arrays."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.emitted = np.zeros(VOCAB), np.zeros((1, 3), np.int64)
+
+    def next_token_probs(self, context):
+        self.row[:] = TARGET(context)
+        return self.row
+
+    def target(self, context, emitted):
+        return TARGET([*context, *emitted])
+
+    def rows_along(self, prompt, completion):
+        for end in range(len(completion)):
+            yield self.next_token_probs([*prompt, *completion[:end]])
+
+    def start(self, prompt, max_new_tokens, seed=None):
+        return BufferedSession(self, prompt, max_new_tokens, seed)
+
+
+class OneBufferForgets(OneBuffer):
+    """Target rows are those of the last token alone, and off by little."""
+
+    def target(self, context, emitted):
+        row = [1.01 * p if token else p for token, p in enumerate(TARGET([*context, *emitted]))]
+        return [p / sum(row) for p in row]
+
+
 class Unfollowable(Right):
     """Squares its random numbers, which is followed, and takes their sine, which is not."""
 
@@ -463,6 +522,96 @@ class LargeGreedy(Large):
     def drafter(self, context):
         row = self.draft_probs(context)
         return row.index(max(row))
+
+
+class Conversation(Stops):
+    """Keeps the tokens of its last conversation, and goes on from them; its draws are given by a class."""
+
+    prompts = ((0,),)
+    keeps_stop_token = True
+
+    def __init__(self):
+        super().__init__()
+        self.said, self.kept = [], []
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        is_next = self.said and prompt[: len(self.said)] == self.said
+        context = [*self.kept, *prompt[len(self.said) :]] if is_next else [*prompt]
+        new = super().generate(context, max_new_tokens, seed)
+        self.said = [*prompt, *new]
+        self.kept = [*context, *(new if self.keeps_stop_token or new[-1] != 2 else new[:-1])]
+        return new
+
+
+class ForgetsTheStopToken(Conversation):
+    keeps_stop_token = False
+
+
+class Untraced(Conversation):
+    """Takes the sine of its random numbers, which is not followed."""
+
+    def draw(self, weights):
+        u = (math.sin(1e5 * self.source.random()) * 1e3) % 1
+        return next(token for token in range(VOCAB) if u < sum(weights[: token + 1]) / sum(weights))
+
+
+class UntracedForgets(Untraced):
+    keeps_stop_token = False
+
+
+class CountsFromThePrompt(Right):
+    """Has other rows for the first two tokens: a longer prompt is none of those its rows are told for."""
+
+    prompts = ((0,),)
+    start = 1
+
+    def next_token_probs(self, context):
+        return TARGET(context if len(context) - self.start < 2 else [0, 0])
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.start = len(prompt)
+        found = super().generate(prompt, max_new_tokens, seed)
+        self.start = 1
+        return found
+
+
+class ShortPrompts(Right):
+    prompts = ((0,),)
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if len(prompt) > 3:
+            raise ValueError("prompts of up to 3 tokens")
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+class Flat(Right):
+    """Has tokens that are all equally likely."""
+
+    vocab_size = 64
+    prompts = ((0,),)
+    missing = frozenset()
+
+    def next_token_probs(self, context):
+        return [1 / self.vocab_size] * self.vocab_size
+
+    draft_probs = next_token_probs
+
+    def draw(self, weights):
+        drawn = self.source.choices(range(self.vocab_size), weights)[0]
+        return drawn - 1 if drawn in self.missing else drawn
+
+
+class NeverTheUpperHalf(Flat):
+    """Has room for half of the vocabulary."""
+
+    def draw(self, weights):
+        return super().draw(weights) % 32
+
+
+class NeverSomeIds(Flat):
+    """Takes the id before for one of seven ids."""
+
+    missing = frozenset(range(3, Flat.vocab_size, 7))
 
 
 class NoReference:

@@ -1,4 +1,4 @@
-"""The adapters of docs/audit-your-engine.md are what they are said to be: complete, short, and lossless."""
+"""The adapters of docs/guide/audit-your-engine.md are complete, short, and lossless."""
 
 import importlib.util
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 
-PAGE = Path(__file__).parents[4] / "docs" / "audit-your-engine.md"
+PAGE = Path(__file__).parents[4] / "docs/guide/audit-your-engine.md"
 ADAPTERS = dict(
     zip(
         ("Pair", "Engine"),

@@ -92,9 +92,13 @@ def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
     assert statuses(found)["joint"] is Status.PASSED
 
 
-@pytest.mark.parametrize("engine", [engines.SameNoiseAgain, engines.OneStream])
-def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
-    found = report_on(engine, replace(QUICK, checks=("streams",)))
+def test_noise_that_is_drawn_again_is_found():
+    found = report_on(engines.SameNoiseAgain, replace(QUICK, checks=("streams",)))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.EXACT)
+
+
+def test_a_seed_that_tracing_ignores_is_seen_by_uninstrumented_samples():
+    found = report_on(engines.OneStream, replace(QUICK, budget=60.0, checks=("streams",)))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "uninstrumented samples contradict the traced distribution" in " ".join(found.remarks.notes)
 
@@ -164,6 +168,34 @@ def test_texts_generated_together(engine):
     assert statuses(found)["joint"] is Status.PASSED
 
 
+@pytest.mark.parametrize(
+    ("engine", "status", "same"),
+    [
+        (engines.Seeded, Status.PASSED, "40 of 40"),
+        (engines.SeededByTheBatch, Status.PASSED, "12 of 40"),
+        (engines.PromisesTooMuch, Status.FAILED, "12 of 40"),
+    ],
+)
+def test_seeded_requests_alone_and_in_batches_are_counted(engine, status, same):
+    """The first request of each of 12 batches has the generator that it has alone."""
+    found = report_on(engine, replace(QUICK, checks=("streams",)))
+    assert statuses(found)["streams"] is status
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    fact = f"{same} seeded requests get the same completion alone and in a batch"
+    assert any(fact in line for line in (*found.remarks.notes, detail(found, "streams")))
+
+
+@pytest.mark.parametrize(
+    ("engine", "verdict"),
+    [(engines.OneBuffer, SubjectVerdict.LOSSLESS), (engines.OneBufferForgets, SubjectVerdict.LOSSY)],
+)
+def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
+    found = report_on(engine, replace(QUICK, checks=("length", "long-texts")))
+    assert found.verdict is verdict
+    right = {"joint": Status.PASSED, "length": Status.PASSED, "long-texts": Status.PASSED}
+    assert engine is not engines.OneBuffer or statuses(found).items() >= right.items()
+
+
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
     ("engine", "failing"),
@@ -216,6 +248,21 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
         assert fit.smallest_detectable_tv < 0.15
         found += [] if fit.passed else [place]
     assert found == wrong
+
+
+@pytest.mark.parametrize(
+    ("engine", "is_right"),
+    [(engines.Flat, True), (engines.NeverTheUpperHalf, False), (engines.NeverSomeIds, False)],
+)
+def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
+    """One run in a million fails. Half of the ids missing, or 9 of 64, moves far more than 0.1."""
+    subject, context = of_engines("large", {"": engine()}), Context()
+    (case,) = subject.cases(context)
+    completion = Requests(subject, context, "test").completion(case, 2)
+    sample = Sample(completion, completion.cells)
+    sample.draw(6000)
+    fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=1e-6)
+    assert fit.passed is is_right
 
 
 def test_an_audit_of_long_completions_ends():

@@ -1,6 +1,5 @@
 """The call after every pattern of accepted lengths: all are reached, and averages are not defects."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -10,9 +9,9 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.next_call import History, TracedCalls
-from spec_oracle.audit.engine.patterns import Patterns, after_patterns
+from spec_oracle.audit.engine.patterns import after_patterns
+from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.rounding import Rounding
-from spec_oracle.audit.engine.suspects import Suspect
 from spec_oracle.audit.results import Cause, How, Status
 from spec_oracle.audit.subjects import of_engines
 
@@ -22,7 +21,9 @@ EXACT = Rounding(1e-9, unsure=1e-9)
 
 def judged(engine, seconds=30.0, budget=60.0, rounding=EXACT):
     subject, context = of_engines("mine", {"": engine}), replace(CONTEXT, budget=budget)
-    return after_patterns(subject.cases(context, "steps"), rounding, context, seconds)
+    requests = Requests(subject, context, "test")
+    requests.rounding = rounding
+    return after_patterns(requests, subject.cases(context, "steps"), context.rate, seconds)
 
 
 def test_every_pattern_of_a_right_engine_is_covered():
@@ -51,7 +52,7 @@ def test_a_call_takes_few_runs_whatever_came_before():
     """After two full acceptances one call is enumerated, not the completion of nine tokens."""
     engine = specimens()["pattern-two-full"].engine()[""]
     (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
-    calls = TracedCalls(case, 24, 60.0)
+    calls = TracedCalls(case, 24)
     (one,) = calls.telling(History(), 2, 1)
     (two,) = calls.telling(one, 2, 1)
     before = calls.runs
@@ -69,7 +70,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
 
     by_torch = SteppingEngine(draft_length=1, choose=drawn)
     (case,) = of_engines("mine", {"": by_torch}).cases(CONTEXT, "steps")[:1]
-    calls = TracedCalls(case, 24, 60.0)
+    calls = TracedCalls(case, 24)
     first = History()
     outcomes, before = len(calls.after(first)), calls.runs
     histories = [one for accepted in (0, 1) for one in calls.telling(first, accepted, 3)]
@@ -79,7 +80,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
 
 def test_drafts_made_ahead_are_averaged():
     (case,) = of_engines("mine", {"": DraftsAhead(draft_length=1)}).cases(CONTEXT, "steps")[:1]
-    calls = TracedCalls(case, 24, 60.0)
+    calls = TracedCalls(case, 24)
     (one,) = calls.telling(History(), 1, 1)
     assert calls.off(one, averaged=False) > 0.01
     assert calls.off(one, averaged=True) < 1e-12
@@ -116,54 +117,6 @@ def test_a_subject_with_an_undecided_deviation_is_never_called_lossless():
     assert {check.name: check.status for check in found.checks}["joint"] is Status.PASSED
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert report.exit_code == 2
-
-
-class Timed(SlightlyWrong):
-    """Every completion takes a millisecond of a clock that is set by hand."""
-
-    clock = None
-
-    def steps(self, prompt, max_new_tokens, seed=None):
-        self.clock.now += 1e-3
-        return super().steps(prompt, max_new_tokens, seed)
-
-
-class Clock:
-    def __init__(self, monkeypatch):
-        self.now = 0.0
-        for name in ("process_time", "perf_counter"):
-            monkeypatch.setattr(time, name, lambda: self.now)
-
-
-@pytest.fixture
-def suspect(monkeypatch):
-    """Return what makes the call after 1-1 a suspect; the clock runs of completions only."""
-
-    def made(more):
-        engine = Timed(draft_length=1, more=more)
-        (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
-        calls = TracedCalls(case, 24, 60.0)
-        return Suspect(case, calls, calls.likeliest((1, 1))[0], EXACT, CONTEXT)
-
-    Timed.clock = Clock(monkeypatch)
-    return made
-
-
-def test_completions_that_decide_grow_with_the_budget(suspect):
-    """All the time is spent on what they cannot decide; two fifths at most for other ways to know more."""
-    for seconds in (4, 16):
-        one = suspect(1.001)
-        assert one.is_settled(1e-9, seconds) is None
-        assert 600 * seconds <= one.draws <= 1000 * seconds
-        assert one.needed > 100 * one.draws
-
-
-def test_what_few_completions_leave_open_more_of_them_confirm(suspect):
-    """Off by 0.06 after 1-1: some 5,000 confirm it on average, and there is time for 24,000."""
-    one = suspect(1.2)
-    assert one.is_confirmed(1e-9, 0.2) is None
-    assert one.draws < 400
-    assert one.is_settled(1e-9, 40.0) is True
 
 
 class WrongTwice(SlightlyWrong):
@@ -217,24 +170,69 @@ def test_calls_that_are_shown_too_late_are_not_judged():
 def test_histories_are_told_apart_by_what_lost_tokens_would_change():
     """Rows that two tokens in a row have alike come last: a lost token does not show there."""
     (case,) = of_engines("mine", {"": SteppingEngine()}).cases(CONTEXT, "steps")[:1]
-    calls = TracedCalls(case, 24, 60.0)
+    calls = TracedCalls(case, 24)
     texts = [history.text for history in calls.telling(History(), 2, 8)]
     assert len({text[-1] for text in texts[:3]}) == 3
     assert texts[0][-2] != texts[0][-1]
 
 
-def test_engines_that_need_least_come_first(monkeypatch):
-    """Every engine is looked at once; then the one with the fewest patterns is done before the other."""
-    turns, timed = [], Patterns.timed
+def test_more_completions_confirm_what_few_leave_open():
+    """Off by 0.06 after 1-1: some 5,000 completions confirm it."""
+    found = judged(SlightlyWrong(draft_length=1, more=1.2), budget=600.0)
+    assert found.status is Status.FAILED
+    assert "after accepted lengths 1-1" in found.detail
+    assert found.measured.draws > 1000
 
-    def noted(one, some):
-        turns.append(one.case.name)
-        return timed(one, some)
 
-    monkeypatch.setattr(Patterns, "timed", noted)
-    engines = {"longer": SteppingEngine(draft_length=2), "shorter": SteppingEngine(draft_length=1)}
-    found = after_patterns(of_engines("mine", engines).cases(CONTEXT, "steps"), EXACT, CONTEXT, 60.0)
-    assert [line.split(":")[0].split()[1] for line in found.remarks.scope] == ["'longer',", "'shorter',"]
-    assert all("not reached" not in line for line in found.remarks.scope)
-    first_round = turns[: turns.index("longer", 1)]
-    assert first_round == ["longer", *["shorter"] * (3 * (1 + 2 + 4 + 8) + 1)]  # the last turn ends it
+class WrongWithSeeds(SteppingEngine):
+    """Does not test the draft of a request with a seed after two accepted ones."""
+
+    def emitted(self, context, drafts, uniform, seed):
+        self.is_wrong = lambda past: seed is not None and past[-2:] == [(1, 1), (1, 1)]
+        return super().emitted(context, drafts, uniform, seed)
+
+
+def test_calls_after_patterns_are_judged_with_a_seed_too():
+    found = judged(WrongWithSeeds(draft_length=1))
+    assert found.status is Status.FAILED
+    assert found.detail.startswith("prompt 0, with a seed: after accepted lengths 1-1, the next call")
+    right = judged(SteppingEngine(draft_length=1))
+    assert [line.split(":")[0] for line in right.remarks.scope] == ["prompt 0", "prompt 0, with a seed"]
+
+
+class OnlyStepsAreRight(SteppingEngine):
+    """Generates by other code than it shows its calls by: wrongly after two accepted drafts."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.is_wrong = lambda past: past[-2:] == [(1, 1), (1, 1)]
+        try:
+            return super().generate(prompt, max_new_tokens, seed)
+        finally:
+            self.is_wrong = lambda past: False
+
+
+class SameByOtherCode(SteppingEngine):
+    """Generates by other code than it shows its calls by, which does the same."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        text = []
+        for emitted in SteppingEngine.steps(self, prompt, max_new_tokens, seed):
+            text = [*text, *emitted]
+        return text
+
+
+def test_steps_and_generate_must_return_the_same():
+    found = judged(OnlyStepsAreRight(draft_length=1))
+    assert found.status is Status.INCONCLUSIVE
+    assert "under the same random decisions generate makes other " in found.detail
+    assert "let generate return what steps yields" in found.detail
+    assert judged(SameByOtherCode(draft_length=1)).status is Status.PASSED
+
+
+def test_calls_after_patterns_that_were_not_run_are_said():
+    failing = OnlyStepsAreRight(draft_length=1, passes=lambda *_: True)
+    options = AuditOptions(budget=3.0, checks=("calls",))
+    (found,) = audit(failing, options=options).subjects
+    calls = next(check for check in found.checks if check.name == "calls")
+    assert calls.status is Status.FAILED
+    assert "the call after every pattern of acceptance was not run after a failure" in calls.remarks.scope

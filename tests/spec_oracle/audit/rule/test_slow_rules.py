@@ -1,14 +1,22 @@
 """A rule that draws more than it needs has many outcomes: checks begin with small drafts, within a budget."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.results import How
+from spec_oracle.audit.rule import joint
 from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
+from spec_oracle.exact.drafting import StochasticBeam
+from spec_oracle.exact.errors import TooManyBranchesError
 from verifiers import EMPTY, ROOT, Siblings, Verdict
 
 
@@ -48,12 +56,34 @@ def test_it_is_lossless_at_default_options():
     assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 0), found.checks
 
 
-def test_without_time_joint_is_open_and_says_what_to_do(monkeypatch):
+def joint_without_time(rule, monkeypatch, **context):
     monkeypatch.setattr(effort, "RULE_LEAST_SECONDS", 0.0)
-    found = result("joint", budget=0.0)
-    assert (found.status, found.detail) == (Status.INCONCLUSIVE, "on these paths it was not run in this time")
-    assert found.remarks.scope[-1].startswith("not run in this time: flat; ")
-    assert found.remarks.scope[-1].endswith("; raise --budget")
+    time_is_over = TooManyBranchesError("the time for this distribution is over")
+    with mock.patch.object(joint, "emission_law", side_effect=time_is_over):
+        return result_of("joint", of_rule("mine", rule), Context(**context))
+
+
+def test_k_paths_that_time_does_not_suffice_for_are_sampled(monkeypatch):
+    """A false alarm has a rate of 2e-7; a total variation of 0.02 is missed in one of a thousand."""
+    large = {"large": panel(4, 3, 1, 0)["flat"]}
+    context = {"budget": 60.0, "inputs": Inputs(instances=large)}
+    found = joint_without_time(DrawsForEveryPlace(), monkeypatch, **context)
+    assert (found.status, found.how) == (Status.PASSED, How.SAMPLED), found.detail
+    assert found.remarks.scope[0].startswith("not run in this time: large; ")
+    wrong = joint_without_time(specimens()["chain-residual-absolute"].rule, monkeypatch, **context)
+    assert (wrong.status, wrong.how) == (Status.FAILED, How.SAMPLED)
+
+
+def test_without_time_for_samples_joint_is_open_and_says_what_to_do(monkeypatch):
+    found = joint_without_time(DrawsForEveryPlace(), monkeypatch, budget=0.0)
+    assert found.status is Status.INCONCLUSIVE
+    assert "raise --budget" in found.detail
+    assert found.remarks.do.startswith("--budget ")
+
+
+def test_draft_trees_are_listed_up_to_the_end_of_the_time():
+    with pytest.raises(TooManyBranchesError):
+        StochasticBeam(2).law(panel(5, 4, 1, 0)["flat"], end=0.0)
 
 
 def test_without_time_kinds_of_trees_are_named_that_shapes_did_not_begin(monkeypatch):

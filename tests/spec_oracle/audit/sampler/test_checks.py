@@ -3,6 +3,7 @@
 Every check that draws runs at the shares of 1e-6, with fixed seeds: what fails here once fails always.
 """
 
+import re
 import time
 from dataclasses import replace
 from fractions import Fraction
@@ -25,6 +26,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import SAMPLER, result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.gate.configuration import read_configuration
 from tests.efforts import take_a_tenth
 from tests.strategies import at_night
 
@@ -134,6 +136,41 @@ def test_a_failure_on_record_that_is_mended_is_reported():
     assert report.exit_code == 2
 
 
+def uniform_fallback(tokens, draft, target, generator):
+    """The token rule, which draws from the uniform distribution where no residual is left."""
+    found, num_accepted = np.full((len(tokens), tokens.shape[1] + 1), -1), np.zeros(len(tokens), np.int64)
+    for b, drafted in enumerate(tokens):
+        row = target[b, -1]
+        for i, token in enumerate(drafted):
+            ratio = target[b, i, token] / draft[b, i, token] if draft[b, i, token] > 0 else 0.0
+            if generator.random() >= ratio:
+                row = np.maximum(target[b, i] - draft[b, i], 0)
+                break
+            num_accepted[b] += 1
+        row = row / row.sum() if row.sum() > 0 else np.full(len(row), 1 / len(row))
+        found[b, : num_accepted[b]] = drafted[: num_accepted[b]]
+        found[b, num_accepted[b]] = generator.choice(len(row), p=row)
+    return found, num_accepted
+
+
+def test_a_failure_on_broken_input_says_what_to_write_down_to_accept_it(tmp_path):
+    subject = SamplerSubject("token", SamplerCode(uniform_fallback))  # a configuration takes known names only
+    chosen = AuditOptions(draft_length=2, shrink=False, checks=("bad-input",))
+    (found,) = (report := audit(subject, options=chosen)).subjects
+    (do,) = (check.remarks.do for check in found.checks if check.name == "bad-input")
+    assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 2)
+    assert do.startswith("if no caller passes NaN draft probabilities, add --skip bad-input, or write under ")
+    file, line = tmp_path / "pyproject.toml", do.partition("pyproject.toml: ")[2]
+    file.write_text(f'[tool.spec-oracle]\nsubjects = ["token"]\n{line}\n')
+    accepted = replace(chosen, expected=read_configuration(file).options_of("token").expected)
+    assert audit(subject, options=accepted).exit_code == 0
+
+
+def test_a_failure_on_valid_input_is_not_to_be_accepted():
+    _, checks = audited(specimens()["zero-uniform-accepts"].function, "bad-input")
+    assert (checks["bad-input"].status, checks["bad-input"].remarks.do) == (Status.FAILED, "")
+
+
 def test_a_lossy_function_is_not_compared_with_laws_again():
     _, checks = audited(specimens()["always-accept"].function)
     assert checks["joint"].status is Status.FAILED
@@ -157,6 +194,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
     assert report.exit_code == 2
     assert checks["inputs-kept"].status is Status.PASSED
     assert checks["scale"].status is Status.NOT_RUN
+    assert re.fullmatch(r"--budget \d+ should do", checks["scale"].remarks.do)
     assert "raise --budget" in checks["scale"].detail
 
 

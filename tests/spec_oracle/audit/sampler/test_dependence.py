@@ -203,8 +203,8 @@ def frozen(tokens, draft_probs, target_probs, generator):
 
 
 @pytest.mark.usefixtures("less_effort")
-def test_emissions_that_are_all_alike_leave_the_check_open(monkeypatch):
+def test_generators_of_one_seed_are_found_in_a_traced_run(monkeypatch):
     monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[0], CallSizes((33,), 10)))
     result = result_of("batch", SamplerSubject("mine", SamplerCode(frozen)), Context())
-    assert result.status is Status.INCONCLUSIVE
-    assert "33 requests a call: all of" in result.detail
+    assert result.status is Status.FAILED
+    assert "requests decide by the same random numbers: traced in a call of 33 requests" in result.detail

@@ -1,5 +1,6 @@
 """Random numbers that requests share at sizes beyond toys: traced runs, and samples of equal requests."""
 
+import numpy as np
 import pytest
 
 import verifiers
@@ -61,3 +62,20 @@ def test_the_random_numbers_of_our_rules_are_disjoint(name):
     subject = SamplerSubject(name, SamplerCode(as_sampler(verifier)), num_paths=paths)
     for calls in (1, 2):
         assert disjoint(subject, Context(), calls, SMALL).proven == list(SMALL)
+
+
+def accepts_all_of_seven(tokens, draft, target, generator):
+    """The token rule, which accepts the first draft of every request of a batch of seven."""
+    draft = draft.copy()
+    if len(tokens) == 7:
+        np.put_along_axis(draft[:, 0], tokens[:, :1], 1e-9, axis=-1)
+    return as_sampler(verifiers.get("token"))(tokens, draft, target, generator)
+
+
+@pytest.mark.usefixtures("few_equal_requests")
+def test_code_that_is_off_at_one_batch_size_is_not_said_to_share_random_numbers():
+    subject = SamplerSubject("mine", SamplerCode(accepts_all_of_seven))
+    result = result_of("calls", subject, Context())
+    assert result.status is Status.FAILED
+    assert "same random numbers" not in result.detail
+    assert "of 7 requests" in result.detail

@@ -164,7 +164,13 @@ def test_samples_alone_judge_given_instances_too():
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
 
 
-PRIVATE = np.random.default_rng(5)
+class Kept:
+    """A method that was kept: no function can stand before it."""
+
+    random = np.random.default_rng(5).random
+
+
+PRIVATE = Kept()
 
 
 def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):

@@ -20,18 +20,19 @@ from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler import confirm as claimed
-from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.confirm import CallsAtShape, confirm_breach, confirm_shape
 from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.judged import judge
 from spec_oracle.audit.shapes.sampled import TreeCells
 from spec_oracle.audit.shapes.trees import among_others, tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode
-from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
 from verifiers import Siblings
@@ -54,7 +55,7 @@ def at_shapes(subject, results=None):
 @pytest.mark.parametrize("read", ASKED, **NAMES)
 def test_the_memory_of_traced_numbers_is_not_read(read):
     with pytest.raises(CannotTraceError, match=r"memory\.py"):
-        enumerate_calls(lambda: read(EnumeratedGenerator().random((2, 3))).tolist())
+        enumerate_calls(lambda: read(np.random.default_rng().random((2, 3))).tolist())
 
 
 @pytest.mark.parametrize("read", memory.TENSOR_READERS, **NAMES)
@@ -213,7 +214,7 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
 
     def draw():
         kept[:] = np.zeros(3), np.zeros(3)[1:]
-        return typeof_impl(EnumeratedGenerator().random(3), None) is None
+        return typeof_impl(np.random.default_rng().random(3), None) is None
 
     with pytest.raises(CannotTraceError, match="compiled by numba"):
         enumerate_calls(draw)
@@ -226,7 +227,7 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
 
 
 def judged_at(code, shape):
-    """Return the tree of a shape, what was traced there, and a sample without any call yet."""
+    """Return the tree of a shape, what was traced there, and ordinary calls."""
     tree = tree_of(shape, 0, Siblings.INDEPENDENT)
 
     def among(drafts):
@@ -235,8 +236,8 @@ def judged_at(code, shape):
     def laws(_, several, end):
         return [law_after(code, among(drafts), shape.request) for drafts in several]
 
-    sample = ShapeSample(code, tree, among, shape.request, TreeCells(tree), np.random.default_rng(0))
-    return judge(shape, tree, laws, explained=1e-9), sample
+    calls = CallsAtShape(code, tree, among, shape.request, TreeCells(tree), np.random.default_rng(0))
+    return judge(shape, tree, laws, explained=1e-9), calls
 
 
 def too_eager(draft_tokens, draft_probs, target_probs, generator):
@@ -262,33 +263,33 @@ EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind
 @pytest.mark.parametrize("shape", EAGER_AT, ids=str)
 def test_samples_follow_what_was_traced_of_wrong_code(shape):
     """A chi-square test; its false-alarm rate is 1e-6."""
-    judged, sample = judged_at(SamplerCode(too_eager), shape)
+    judged, calls = judged_at(SamplerCode(too_eager), shape)
     assert judged.is_lossy
-    claimed_law = sample.cells.law_of(judged.account.following)
-    sample.draw(3000)
+    claimed_law = calls.cells.law_of(judged.account.following)
+    counts = np.bincount(calls.many(3000), minlength=len(claimed_law))
     possible = claimed_law > 1e-12
-    assert not sample.counts[~possible].any()
-    expected = claimed_law[possible] * sample.counts.sum() / claimed_law.sum()
-    statistic = ((sample.counts[possible] - expected) ** 2 / expected).sum()
+    assert not counts[~possible].any()
+    expected = claimed_law[possible] * counts.sum() / claimed_law.sum()
+    statistic = ((counts[possible] - expected) ** 2 / expected).sum()
     assert statistic < stats.chi2.isf(1e-6, possible.sum() - 1)
-    assert abs(claimed_law - sample.law).sum() / 2 > 0.01
-    confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+    assert abs(claimed_law - calls.cells.law).sum() / 2 > 0.01
+    confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
 
 
 def test_samples_contradict_what_was_traced_of_right_code():
-    judged, sample = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    judged, calls = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert judged.is_lossy
     with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
-        confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+        confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
 
 
 def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypatch):
     monkeypatch.setattr(claimed, "borne_out", lambda *_, **__: False)
-    judged, sample = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    judged, calls = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert not judged.is_decided
-    with pytest.raises(NoEvidenceError, match="no random decision was seen"):
-        confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
-    judged, sample = judged_at(SamplerCode(too_eager), Shape(5, 3))
-    confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+    with pytest.raises(UnlikeError, match="no random decision was seen"):
+        confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
+    judged, calls = judged_at(SamplerCode(too_eager), Shape(5, 3))
+    confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
     with pytest.raises(NoEvidenceError, match="two distributions"):
-        confirm_shape(sample, judged, Context(rate=1e-7), lambda: replace(judged, total_variation=0.5))
+        confirm_shape(calls, judged, Context(rate=1e-7), lambda: replace(judged, total_variation=0.5))

@@ -12,7 +12,7 @@ from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import Cover, Status
 from spec_oracle.audit.sampler.at_shapes import laws_at_shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
@@ -21,6 +21,7 @@ from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
+from tests.efforts import set_effort
 
 QUICK = {"residual-cut-at-32768": 32_769, "end-of-qwen-masked": 151_936, "mask-of-bert-masked": 30_000}
 """Defects, and the least vocabulary that has them."""
@@ -54,7 +55,7 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
     found = outcome(raw_memory, most=3)
     assert found.status is Status.INCONCLUSIVE
     assert "layout sliced: raised ValueError: rows are no distribution" in found.detail
-    assert "--only layouts=contiguous" in found.detail
+    assert "--only layouts=contiguous" in found.remarks.do
     only = AuditOptions(layouts=["contiguous"]).context(1e-6).shapes.only
     declared = outcome(raw_memory, most=3, only=only)
     assert declared.status is Status.PASSED
@@ -78,7 +79,30 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     )
     assert found.status is Status.INCONCLUSIVE
     assert "not tried in this time: V 20,000" in found.detail
-    assert "--budget" in found.detail
+    assert re.fullmatch(r"--budget \d+ should do", found.remarks.do)
+
+
+def certain_at_257(x, q, p, rng):
+    """The token rule; of 257 tokens it accepts all drafts and adds the likeliest one, without a decision."""
+    if p.shape[-1] != 257:
+        return token_by_request(x, q, p, rng)
+    return np.concatenate([x, p[:, -1:].argmax(-1)], axis=1), np.full(len(x), x.shape[1])
+
+
+def test_a_shape_without_a_random_decision_leaves_what_was_traced_elsewhere(monkeypatch):
+    """Where too few samples confirm what came out there, the shape is not traced, and sampled."""
+    set_effort(monkeypatch, CLAIM_SECONDS=0.0)
+    only = {
+        "vocab_size": (5, 257),
+        "draft_length": (2,),
+        "batch": (1,),
+        "kind": ("flat",),
+        "layout": ("sliced",),
+    }
+    found = outcome(certain_at_257, only=only)
+    assert found.remarks.coverage["vocab_size"]["5"] is Cover.PROVEN
+    assert found.status is Status.FAILED, found.detail
+    assert "V 257" in found.detail
 
 
 def gumbel_race(x, q, p, generator):

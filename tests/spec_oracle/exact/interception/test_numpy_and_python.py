@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import EnumeratedGenerator
+from spec_oracle.exact.interception import UnrepeatableError, enumerate_calls, sample_call
 from tests.spec_oracle.exact.interception.support import call_law
 
 WEIGHTS = np.array([0.2, 0.5, 0.3, 0.0])
 LAW = {0: 0.2, 1: 0.5, 2: 0.3}
-RNG = EnumeratedGenerator()
+RNG = np.random.default_rng()
 
 
 def law(function):
@@ -111,12 +111,25 @@ def test_import_does_not_load_torch():
     subprocess.run([sys.executable, "-c", code + "assert 'torch' not in sys.modules"], check=True)
 
 
-def test_a_real_generator_beside_it_draws_as_always():
-    """It allocates its arrays by numpy's own functions, from C: it must not be given ours to write into."""
+def test_methods_that_were_kept_draw_as_always():
+    """They allocate arrays by numpy's own functions, from C: they must not be given ours to write into."""
     real = np.random.default_rng(3)
+    uniforms, exponentials = real.random, real.exponential
 
     def call():
-        noise = [real.random((2, 3)), real.exponential(size=3), np.zeros(3)]
+        noise = [uniforms((2, 3)), exponentials(size=3), np.zeros(3)]
         return sum(float(array.sum()) for array in noise) * 0 + RNG.choice(4, p=WEIGHTS)
 
     assert law(call) == pytest.approx(LAW, abs=1e-14)
+
+
+def test_sampled_calls_follow_a_script_of_earlier_decisions():
+    def three(chance=0.25):
+        return tuple(random.random() < chance for _ in range(3))
+
+    branches = enumerate_calls(three)
+    for branch in branches:
+        leaf = sample_call(three, np.random.default_rng(0), 60.0, branch.script[:2])
+        assert leaf.result[:2] == branch.result[:2]
+    with pytest.raises(UnrepeatableError, match="other random decisions"):
+        sample_call(lambda: three(0.5), np.random.default_rng(0), 60.0, branches[0].script[:2])

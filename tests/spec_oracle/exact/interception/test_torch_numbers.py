@@ -38,7 +38,7 @@ def with_generator(p):
     state = generator.get_state()
     assert (generator.device.type, generator.initial_seed()) == ("cpu", 7)
     u = torch.rand(1, generator=generator, dtype=torch.float64)
-    return u < p and torch.equal(state, generator.get_state())
+    return u < p and not torch.equal(state, generator.get_state())
 
 
 def in_a_thread(p):

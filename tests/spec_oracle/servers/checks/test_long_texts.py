@@ -2,13 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.long_texts import JudgedCompletions, Longest
+from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.efforts import set_effort
@@ -109,3 +112,69 @@ def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdic
 def test_a_draft_server_must_take_the_same_tokens():
     with pytest.raises(InvalidInputError, match="draft"):
         same_prompts(served(shape="silent"), served())
+
+
+@pytest.mark.parametrize(("knows", "positions"), [(True, [4, 5]), (False, None)])
+def test_places_count_the_prompt_where_it_is_known(knows, positions):
+    """Recorded prompts may be cut: places are counted from their end on only, at the full stake."""
+    server = served()
+    read = JudgedCompletions(Distributions(server), None, np.random.default_rng(0), knows_positions=knows)
+    scored = read.scored(1, (1, 2, 3))
+    assert scored.places.tolist() == [1, 2]
+    assert positions == (None if scored.positions is None else scored.positions.tolist())
+    assert any(one.is_absolute for one in read.evidence.by_place) is knows
+
+
+class DraftsForLong(StandIn):
+    """Drafts for requests of more than 256 tokens only."""
+
+    def text(self, prompt, count, body):
+        self.draft = count > 256
+        return super().text(prompt, count, body)
+
+
+OTHERS = dict.fromkeys(["plain-law", "shapes", "length", "logprobs", "streams", "batch"], "")
+
+
+def audited(stand_in, **plan):
+    server = connect(InProcess(stand_in), Sampling(), prompts=["bc", "def"])
+    subject = ServerSubject("here", server, ServerPlan(detect=0.2, **plan))
+    (found,) = audit_server(subject, AuditOptions(skip=OTHERS)).subjects
+    return found, {check.name: check for check in found.checks}
+
+
+@pytest.mark.parametrize(("defect", "verdict"), [("", "lossless"), ("always-accept", "lossy")])
+def test_a_server_that_drafts_for_long_requests_only_is_judged_by_these(defect, verdict):
+    found, checks = audited(DraftsForLong(defect))
+    assert found.verdict.value == verdict
+    assert checks["joint"].detail == (
+        "completions of 4 tokens draft nothing, those of 512 do: long-texts judges these"
+    )
+
+
+@pytest.mark.parametrize(("defect", "verdict"), [("", "inconclusive"), ("always-accept", "lossy")])
+def test_where_nobody_counts_drafts_long_requests_are_judged_and_nothing_is_assumed(defect, verdict):
+    found, checks = audited(DraftsForLong(defect, shape="uncounted"))
+    assert found.verdict.value == verdict
+    assert "--assume-speculating" in checks["joint"].detail
+
+
+def test_a_server_without_speculation_is_no_pass():
+    found, checks = audited(StandIn(draft=False))
+    assert found.verdict.value == "inconclusive"
+    assert "nothing was drafted" in checks["joint"].detail
+
+
+def test_the_longest_completions_that_a_server_allows_are_found_by_bisection():
+    class Narrow(StandIn):
+        def respond(self, path, body, name=""):
+            if body and body.get("n_predict", 0) > 48:
+                return 400, {"error": "more than the context holds"}
+            return super().respond(path, body, name)
+
+    server = connect(InProcess(Narrow()), Sampling(), prompts=["bc"])
+    long, longest = Completions(server, 80, (0, "long")), Longest()
+    lengths = [longest.of(long, 80, 1) and long.length for _ in range(8)]
+    assert lengths[0] == 40
+    assert lengths[-1] == 48 == max(lengths)
+    assert longest.window(server.prompts) == 50

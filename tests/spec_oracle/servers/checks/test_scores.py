@@ -1,13 +1,19 @@
 """Whole completions are scored in one request each where the server can, as by one-token requests."""
 
+import math
+
 import pytest
 
+from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.checks.scores import fetch_along, wrong_scores
+from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.scoring import SCORINGS
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
@@ -63,3 +69,45 @@ def test_a_server_that_fails_to_score_goes_on(answer):
             return answer if path == "/generate" else super().respond(path, body, name)
 
     assert known_along(Fails(shape="openai"))[0].along[1] is None
+
+
+class ByDraft(StandIn):
+    """Scores short prompts by the draft model."""
+
+    def scored(self, prompt, listed):
+        serves, self.serves = self.serves, "draft" if len(prompt) <= 12 else self.serves
+        rows = super().scored(prompt, listed)
+        self.serves = serves
+        return rows
+
+
+class AfterFilters(StandIn):
+    """Lists log-probabilities after temperature and filters, scores of prompts before."""
+
+    def shown(self, context, body):
+        law = self.law(context, body)
+        return {token: math.log(p) for token, p in enumerate(law) if p}
+
+
+@pytest.mark.parametrize("scores", ["prompt_logprobs", "echo"])
+@pytest.mark.parametrize(
+    ("served", "sampling", "wrong"),
+    [
+        (StandIn, Sampling(), ""),
+        (AfterFilters, Sampling(0.7, 4), ""),
+        (AfterFilters, Sampling(1.5, 3), ""),
+        (ByDraft, Sampling(), "of prompts of 4 and 12 tokens differ by up to "),
+    ],
+)
+def test_scores_that_one_token_requests_contradict_are_named(served, sampling, wrong, scores):
+    stand_in = served(shape="openai", scores=scores)
+    server = connect(InProcess(stand_in), sampling, prompts=["bcdefgbcdefgfedcb"])
+    found = wrong_scores(Distributions(server))
+    assert wrong in found
+    assert bool(found) == bool(wrong)
+    if wrong:
+        assert found.startswith(scores)
+        assert "tokens agree" in found  # those of the whole prompt and of a completion
+        checked = result_of("logprobs", ServerSubject("here", server), Context())
+        assert checked.status is Status.FAILED
+        assert wrong in checked.detail

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.benchmarks.loopback import serving
+from lab.benchmarks.loopback import DropError, serving
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.fields import known_axes
 from spec_oracle.servers.client.client import Client, Limits, Request
+from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
 from tests.spec_oracle.servers.client.stand_in import StandIn
 
@@ -270,3 +274,23 @@ def test_certificates_are_verified(trusted, monkeypatch):
         else:
             assert client.ask([ASK])[0].data["tokens"]
     assert bool(stand_in.sent) is (trusted is not None)
+
+
+class ClosesAtBias(StandIn):
+    """Closes the connection at one field, and serves all else."""
+
+    def respond(self, path, body, name=""):
+        if body and "logit_bias" in body:
+            raise DropError
+        return super().respond(path, body, name)
+
+
+def test_a_request_that_fails_each_time_is_refused_where_an_ordinary_one_is_answered():
+    biased = Request(ASK.path, {**ASK.body, "logit_bias": [[1, -1.5]]})
+    with serving(ClosesAtBias()) as url, Client(url, Limits(pause=0.001)) as client:
+        server = connect(client, Sampling(top_k=3), prompts=["bc", "def"])
+        with pytest.raises(RefusedError, match=r"6 times \(connection broken\), others are answered"):
+            client.ask([biased])
+        axes, unknown = known_axes(Distributions(server))
+    assert unknown["logit bias"] == "requests with it fail each time: connection broken"
+    assert "repetition penalty" in axes

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -114,7 +115,8 @@ def test_what_an_audit_records_is_judged_again(tmp_path, capsys):
         skip = [word for name in skipped for word in ("--skip", name)]
         # For less than is asked of the file: judged again, completions have other uniforms.
         main(["audit-server", url, "--prompt", "bc", "--detect", "0.3", *skip, "--record", file])
-        capsys.readouterr()
+        written = len(Path(file).read_text().splitlines())
+        assert f"note: {written} completions of long-texts were written to {file}" in capsys.readouterr().out
     code, subject, _ = report(capsys, file, "--detect", "0.4")
     assert (code, subject["verdict"]) == (0, "lossless")
 
@@ -202,6 +204,70 @@ def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_last_line_that_is_being_written_is_left_out_and_named(tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    written(file, lines(3))
+    with file.open("a") as more:
+        more.write(json.dumps(lines(1)[0])[:100])
+    code, subject, checks = report(capsys, str(file))
+    assert code == 2
+    assert "of 3 completions" in checks["long-texts"]["detail"]
+    assert "the last line of the file is not complete, and was left out" in subject["notes"]
+
+
+def test_a_mistake_in_another_line_than_the_last_is_named(tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    written(file, lines(2))
+    file.write_text("no json\n" + file.read_text())
+    assert main(["audit-transcripts", str(file)]) == 3
+    assert "line 1: not a transcript" in capsys.readouterr().err
+
+
+class At(StandIn):
+    """Samples at another temperature than it says; its rows are those of the one that it says."""
+
+    heat = 1.0
+
+    def target(self, context, place, body):
+        law = [p ** (1 / self.heat) for p in super().target(context, place, body)]
+        return [p / sum(law) for p in law]
+
+
+@pytest.mark.parametrize("heat", [0.7, 1.5])
+def test_a_wrong_temperature_is_named(heat, tmp_path, capsys):
+    model = At(draft=False)
+    model.heat = heat
+    code, _, checks = report(capsys, written(tmp_path / "some.jsonl", lines(120, model=model)))
+    assert code == 1
+    found = re.search(r"as if sampled at temperature ([\d.]+), not 1$", checks["long-texts"]["detail"])
+    assert float(found[1]) == pytest.approx(heat, rel=0.1)  # by some 2,000 tokens
+
+
+def test_another_defect_is_not_called_a_temperature(tmp_path, capsys):
+    code, _, checks = report(capsys, written(tmp_path / "some.jsonl", lines(80, "always-accept")))
+    assert code == 1
+    assert "temperature" not in checks["long-texts"]["detail"]
+
+
+def without_first_token(line):
+    """The same completion as of a recorder that loses the first token, and with it its row."""
+    return {
+        key: value[1:] if key in ("tokens", "rows", "draft_rows", "logprobs") else value
+        for key, value in line.items()
+    }
+
+
+def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
+    """Each token is still a sample of its row: only the contexts show that tokens are missing."""
+    found = [without_first_token(line) for line in lines(200)]
+    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.2")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert checks["long-texts"]["status"] == "passed"
+    assert (
+        "nats after equal prompts and tokens: tokens are missing from the file" in checks["model"]["detail"]
+    )
+
+
 NAMED = "the served model is not the reference's: requests for one token"
 
 
@@ -215,10 +281,10 @@ class Hotter(StandIn):
 @pytest.mark.parametrize(
     ("served", "rows", "told"),
     [
-        (Hotter(), True, "✗ model .* differ by 0.[1-9].*: no speculation is needed to explain this"),
-        (Hotter(), False, "✗ model .* 200 first tokens, .* contradict the reference, too: no speculation"),
-        (StandIn("always-accept"), True, "✓ model .* differ by [0-9.e-]+ from the reference's"),
-        (StandIn("always-accept"), False, "[?] model .* record `rows`"),
+        (Hotter(), True, "failed: .* differ by 0.[1-9].*: no speculation is needed to explain this"),
+        (Hotter(), False, "failed: 200 first tokens, .* contradict the reference, too: no speculation"),
+        (StandIn("always-accept"), True, "passed: .* differ by [0-9.e-]+ from the reference's"),
+        (StandIn("always-accept"), False, "inconclusive: .* record `rows`"),
     ],
     ids=["another model, rows", "another model", "wrong verification, rows", "wrong verification"],
 )
@@ -226,8 +292,11 @@ def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_p
     """By recorded distributions, or by first tokens: nothing speculates on these."""
     file = written(tmp_path / "some.jsonl", lines(40 if rows else 200, model=served, rows=rows, logprobs=[]))
     with answering(StandIn(draft=False)) as url:
-        assert main(["audit-transcripts", file, "--server", url]) == 1
-    text = capsys.readouterr().out
-    assert f"{file}: lossy" in text
-    assert re.search(told, text), text
-    assert (f"{file}: lossy, {NAMED}" in text) == told.startswith("✗")
+        code, subject, checks = report(capsys, file, "--server", url)
+    assert (code, subject["verdict"]) == (1, "lossy")
+    model = f"{checks['model']['status']}: {checks['model']['detail']}"
+    assert re.match(told, model), model
+    if rows and told.startswith("failed"):
+        with answering(StandIn(draft=False)) as url:
+            assert main(["audit-transcripts", file, "--server", url]) == 1
+        assert NAMED in capsys.readouterr().out

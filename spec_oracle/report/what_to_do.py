@@ -1,0 +1,151 @@
+"""What to do about what is open: what to look at in the code, or the one command that should decide it."""
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.reports import Counterexample, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.report.reading import open_checks
+
+_SHARE: Final = 0.01
+"""Of the total variation: smaller differences are rounding, or errors of integration."""
+
+_ACCEPTS: Final = "the test that accepts the first draft, or what is sampled after a rejection"
+_BONUS: Final = "the bonus token that follows a whole draft: its row, and its random number"
+_PLACE: Final = "its row, a random number that is used twice, or going on after a rejection"
+_ENGINE: Final = "what differs from target-only decoding after that prompt"
+_LOOK_AT: Final = {
+    "joint": "how a draft is accepted, and what is sampled after a rejection",
+    "shapes": "what depends on that size or form",
+    "length": "when it accepts, or declare the rule that it is",
+    "calls": "what is kept between calls",
+    "logprobs": "what it reports: log-probabilities of the distribution that is sampled are expected",
+    "draft-law": "what the drafter reports: the distribution that it samples from is expected",
+    "streams": "where random numbers come from: the generator or the seed of the request is expected",
+    "batch": "what requests of a batch share",
+    "bad-input": "such input: refuse it, or emit only tokens of positive probability",
+    "inputs-kept": "what it changes: copy that first",
+    "scale": "what depends on the size of the vocabulary or on the number type",
+    "baseline": "what made it slower, or accept that with --update-baseline",
+}
+"""Where to look when a check of a rule or of a sampler failed."""
+
+_OF_FILES: Final = ("--report", "--output", "--format", "--durations")
+_OPTIONS: Final = re.compile(r"^(--budget|raise --budget)|declare what it takes")
+_NUMBERED: Final = re.compile(r"--budget (\d+) should do")
+_OPTION: Final = re.compile(r"(?:declare what it takes: |know that it does, )(--[\w-]+(?: \S+=\S+)?)")
+
+_COARSE: Final = re.compile(r"total variation of ([\d.e-]+) \(a total variation of ([\d.e-]+) would show")
+
+_MORE: Final = 4
+_SPARE: Final = 1.3
+"""So many times the budget is the next one to try: without a known number, and above one that is known."""
+
+
+def what_to_do(subject: SubjectReport, command: str = "") -> str:
+    """Return what to change, or the one command to run next; "" where nothing is open.
+
+    ``command`` is the line that made the report, whose options the next one keeps.
+    """
+    checks = open_checks(subject)
+    if (
+        subject.verdict is SubjectVerdict.INCONCLUSIVE
+    ):  # what is undecided comes first: the verdict waits for it
+        checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
+    if not checks:
+        return ""
+    first = checks[0]
+    if first.remarks.do and not _OPTIONS.search(first.remarks.do):
+        return first.remarks.do
+    if subject.verdict is SubjectVerdict.BROKEN and subject.kind == "sampler":
+        adapter = f"let `spec-oracle init {subject.subject}` write an adapter"
+        return f"return what the contract asks for, or {adapter}"
+    asked = f"`spec-oracle explain {first.name}` says what is asked"
+    if first.status is Status.FAILED or " raised " in first.detail:
+        admit = first.detail.partition("; to admit it, ")[2]
+        return f"look at {_look_at(subject, first)}; {f'to admit it, {admit}' if admit else asked}"
+    if first.known:
+        return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
+    return _next_command(subject, checks, command) or asked
+
+
+def _look_at(subject: SubjectReport, check: CheckResult) -> str:
+    """Return where to look, with the place in the user's code."""
+    found, place = subject.counterexample, f" ({subject.code.place})" if subject.code.place else ""
+    if check.name == "joint" and isinstance(found, Counterexample) and found.instance is not None:
+        wrong = first_wrong_token(found)
+        if wrong == 0:
+            return f"{_ACCEPTS}{place}"
+        if wrong == found.instance.draft_length:
+            return f"{_BONUS}{place}"
+        return f"position {wrong}{place}: {_PLACE}"
+    if subject.kind == "engine" and check.name in ("joint", "calls", "long-texts", "shapes"):
+        return f"{_ENGINE}{place}"
+    return f"{_LOOK_AT.get(check.name, 'what it found')}{place}"
+
+
+def first_wrong_token(found: Counterexample) -> int:
+    """Return the first position at which the emitted tokens, with those before it, are wrong.
+
+    From 0 to L: the last one is that of the bonus token. The instance of the counterexample is needed.
+    """
+    instance = found.instance
+    assert instance is not None
+    depth = instance.draft_length + 1
+    shape = (instance.vocab_size,) * depth
+    expected = np.asarray(instance.target.joint(depth), dtype=float).reshape(shape)
+    gaps = np.array(found.actual, dtype=float).reshape(shape) - expected
+    least = _SHARE * float(found.total_variation)
+    for position in range(depth):
+        if abs(gaps.sum(axis=tuple(range(position + 1, depth)))).max() > least:
+            return position
+    return depth - 1
+
+
+def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:
+    """Return the command that should decide what is open, "" where none is known."""
+    if found := [option for check in checks for option in _OPTION.findall(_said(check))]:
+        return f"if it is so: {command_for(subject, command, found[0].split())}"
+    if budgets := [budget for check in checks if (budget := _budget(check, command))]:
+        return command_for(subject, command, ["--budget", f"{max(budgets)}"])
+    return ""
+
+
+def _budget(check: CheckResult, command: str) -> int:
+    """Return the ``--budget`` that should decide an open check, 0 where time is not what it needs.
+
+    The check names it, or what it detects and what it should: samples grow as the square of that.
+    """
+    if named := _NUMBERED.findall(_said(check)):
+        return max(map(int, named))
+    if "--budget" not in _said(check):
+        return 0
+    given = re.search(r"--budget[ =]([\d.]+)", command)
+    had = max(float(given[1] if given else AuditOptions.budget), check.seconds)
+    coarse = _COARSE.search(check.detail)
+    factor = _SPARE * (float(coarse[2]) / float(coarse[1])) ** 2 if coarse else _MORE
+    return 10 * math.ceil(had * factor / 10)
+
+
+def _said(check: CheckResult) -> str:
+    """Return what a check says of what it needs."""
+    return f"{check.detail} {check.remarks.do}"
+
+
+def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:
+    """Return the command that made the report, for one subject, with another option; without files."""
+    words = shlex.split(command)
+    options = words[2:] if words[:2] == ["spec-oracle", "audit"] else []
+    while options and not options[0].startswith("-"):  # the subjects
+        options.pop(0)
+    for name in (*_OF_FILES, added[0]):
+        while name in options:
+            at = options.index(name)
+            del options[at : at + 2]
+    return shlex.join(["spec-oracle", "audit", subject.subject, *options, *added])

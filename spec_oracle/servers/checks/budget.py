@@ -1,0 +1,167 @@
+"""What the checks of a server need, and what of the budget each gets: a plan, made before anything is judged.
+
+A check gets all it needs if the budget holds the needs of all; what is left over is for the first that wants
+more. Else small needs are met, and the large ones share the rest: what they judge is coarser then.
+
+>>> parts({"logprobs": 5.0, "joint": 300.0, "long-texts": 100.0}, 125.0)
+{'logprobs': 5.0, 'joint': 80.0, 'long-texts': 40.0}
+"""
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from spec_oracle.audit import effort as common
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.long_tokens import tokens_needed
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.servers.checks import effort
+from spec_oracle.servers.checks.subject import Need, ServerSubject
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask
+from spec_oracle.statistics import draws_needed_by_g
+
+WEIGHTS: Final = {"plain-law": 2.0, "joint": 4.0, "long-texts": 2.0}
+"""Of checks that share what is left; others have 1."""
+
+LARGE: Final = ("joint", "long-texts")
+"""Checks that the plan always names."""
+
+USUAL_BINS: Final = (0.01,) * 100
+"""A law like those of trees, by which completions are planned before it is known."""
+
+COMBINATIONS: Final = 10
+"""Of sampling fields, about."""
+
+COARSER: Final = (0.05, 0.1, 0.2)
+"""Total variations that are proposed where a finer one takes too long."""
+
+
+def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) -> dict[str, Need]:
+    """Return what each check needs at a false-alarm rate of ``alpha`` for all; raises `ServerError`."""
+    plan, listed, reference = subject.plan, subject.server.listed, subject.reference
+    rate = {name: alpha * float(check.share) for name, check in CHECKS.items()}
+    one, several = pace(subject.server, 1), pace(subject.server, plan.tokens)
+    each = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
+    longer = 1 / (1 / one + each * effort.SERVER_LONGER * plan.tokens)
+    count = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate["joint"] / 2)
+    pairs = 2 * effort.SERVER_PAIRS
+    found = {
+        "joint": Need(count if listed else 2 * count, "completions", several),
+        "length": Need(48, "completions", longer),
+        "streams": Need(2 * pairs, "completions", several),
+        "batch": Need(6 * pairs, "requests", several),
+    }
+    if listed:
+        judged = 1 / (1 / one + each)  # a token is sampled, and asked for alone
+        one_token = draws_needed_by_g(plan.coarse, USUAL_BINS, alpha=rate["plain-law"] / 2)
+        combination = tokens_needed(effort.SERVER_SHAPES_TV, rate["shapes"] / (2 * COMBINATIONS), 0.1)
+        is_alone = "joint" in left_out
+        long = (
+            plan.detect
+            if is_alone and subject.draft is None
+            else min(plan.coarse, common.SERVER_DISTANCES_TV)
+        )
+        found |= {
+            "plain-law": Need(one_token, "tokens", one),
+            "shapes": Need(COMBINATIONS * combination, "tokens", judged),
+            "long-texts": Need(tokens_needed(long, rate["long-texts"]), "tokens", judged),
+            "logprobs": Need(9 * (1 + effort.SERVER_LONGER * plan.tokens), "requests", one),
+        }
+    if reference is not None:
+        found["model"] = Need(200, "tokens", one / 2)
+    return {name: found[name] for name in CHECKS if name in found and name not in left_out}
+
+
+def pace(server: Server, tokens: int) -> float:
+    """Measure how many completions of so many tokens come in a second, by one round of requests."""
+    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, time.monotonic()
+    server.complete(asks)
+    return len(asks) / max(time.monotonic() - started, 1e-6)
+
+
+def seconds_for(subject: ServerSubject, check: str, budget: float) -> float:
+    """Return a check's part of what is left of the budget, in seconds; requests end with it."""
+    now = time.monotonic()
+    subject.started = now if subject.started is None else subject.started
+    left = max(budget - (now - subject.started), 0.0)
+    names = list(CHECKS)
+    wanted = {name: need.seconds for name, need in subject.needs.items() if name not in subject.left_out}
+    later = {name: one for name, one in wanted.items() if names.index(name) > names.index(check)}
+    own = wanted.get(check, 0.0)
+    seconds = left
+    if math.isfinite(left):
+        seconds = max(parts({check: own, **later}, left)[check], left - sum(later.values()))
+    for server in (subject.server, subject.reference, subject.draft):
+        if isinstance(server, Server):
+            server.client.end = now + seconds
+    return seconds
+
+
+def parts(seconds: Mapping[str, float], left: float) -> dict[str, float]:
+    """Return what each check gets of the seconds that are left: small needs are met, large ones share."""
+    weight = {name: WEIGHTS.get(name, 1.0) for name in seconds}
+    found, rest, sharing = dict[str, float](), left, sum(weight.values())
+    for name in sorted(seconds, key=lambda name: seconds[name] / weight[name]):
+        found[name] = min(seconds[name], rest * weight[name] / sharing)
+        rest, sharing = rest - found[name], sharing - weight[name]
+    return {name: found[name] for name in seconds}
+
+
+def planned(subject: ServerSubject, budget: float) -> str:
+    """Return the plan in words: what the large checks need, and what would need less."""
+    if not (wanted := subject.needs):
+        return "plan: no check is asked for"
+    total = sum(need.seconds for need in wanted.values())
+    largest = max(wanted, key=lambda name: wanted[name].seconds)
+    large = [name for name in wanted if name in (*LARGE, largest)]
+    said = [
+        f"{name} needs {wanted[name].count:,} {wanted[name].what}: {in_words(wanted[name].seconds)} at "
+        f"{wanted[name].each:{',.0f' if wanted[name].each >= 10 else '.2g'}} a second"
+        for name in large
+    ]
+    rest = sum(need.seconds for name, need in wanted.items() if name not in large)
+    line = "; ".join([*said, f"all else {in_words(rest)}"])
+    if total <= budget:
+        return f"plan: {line}; the budget is {in_words(budget)}"
+    return f"plan: {line}; that is more than --budget {budget:g}: {_cheaper(subject, budget, total)}"
+
+
+def _cheaper(subject: ServerSubject, budget: float, total: float) -> str:
+    """Say what would need less; "" never."""
+    wanted, detect = subject.needs, subject.plan.detect
+    ways = [f"--budget {math.ceil(1.2 * total)}"]
+    if "joint" in wanted:
+        others = total - wanted["joint"].seconds
+        # Samples grow with the inverse square of the total variation.
+        fits = (tv for tv in COARSER if tv > detect)
+        enough = (tv for tv in fits if others + wanted["joint"].seconds * (detect / tv) ** 2 <= budget)
+        ways += [f"--detect {tv:g}" for tv in [next(enough, None)] if tv]
+        ways += ["--skip joint"] if others <= budget and "long-texts" in wanted else []
+    if wanted.get("long-texts") and wanted["long-texts"].seconds > budget / 4:
+        ways += ["--reference URL2"] if subject.reference is None else []
+        ways += ["--draft MODEL"] if subject.draft is None else []
+    return f"give {', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else f"give {ways[0]}"
+
+
+def taken(subject: ServerSubject, checks: Iterable[CheckResult]) -> str:
+    """Return how much of the plan was done, and in how long."""
+    done = {check.name: check for check in checks}
+    said = [
+        f"{name} {done[name].measured.draws:,} of {need.count:,} {need.what}, {in_words(done[name].seconds)}"
+        for name, need in subject.needs.items()
+        if name in LARGE and name in done and done[name].measured.draws
+    ]
+    return f"plan: {'; '.join(said)}" if said else ""
+
+
+def in_words(seconds: float) -> str:
+    """Return a time for people.
+
+    >>> in_words(12.3), in_words(1100), in_words(30000)
+    ('12 s', '18 minutes', '8 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"

@@ -1,0 +1,55 @@
+"""Counts of drafts: those that calls cannot add up to are named, others are right whoever drafts."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from spec_oracle.servers.checks.length import counted_too_often
+
+TOKENS = 4
+
+
+def counts(size, *, count=4000, prefills=False, is_cut=True, replays=False, seed=0):
+    """Return pairs of drafted and accepted tokens of completions; ``size(rng)`` tokens are drafted a call.
+
+    With ``replays`` one more counts as accepted after a draft that is accepted in part.
+    """
+    rng, found = np.random.default_rng(seed), Counter()
+    for _ in range(count):
+        place, drafted, accepted = int(prefills), 0, 0
+        while place < TOKENS:
+            here = min(size(rng), TOKENS - place - 1) if is_cut else size(rng)
+            kept = int((np.cumsum(rng.random(here) > 0.6) == 0).sum())
+            drafted, accepted = drafted + here, accepted + kept + (replays and 0 < kept < here)
+            place += kept + 1
+        found[drafted, accepted] += 1
+    return found
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("prefills", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_right_counts_of_drafts_of_a_fixed_length_are_possible(size, prefills, is_cut):
+    assert counted_too_often(counts(lambda _: size, prefills=prefills, is_cut=is_cut), TOKENS) == ""
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda rng: int(rng.integers(0, 4)),
+        lambda rng: 3 if rng.random() < 0.98 else 1,
+        lambda rng: int(rng.geometric(0.5)),
+        lambda rng: 2,
+    ],
+    ids=["n-gram", "seldom fewer", "until a token is unlikely", "fixed"],
+)
+def test_right_counts_of_drafts_of_any_length_are_not_held_against_a_server(size, seed):
+    assert counted_too_often(counts(size, seed=seed), TOKENS) == ""
+
+
+@pytest.mark.parametrize(("size", "is_cut"), [(3, True), (5, True), (2, True)])
+def test_accepted_tokens_that_are_counted_again_are_named(size, is_cut):
+    found = counted_too_often(counts(lambda _: size, replays=True, is_cut=is_cut), TOKENS)
+    assert "count more accepted drafts than their calls can have, such as" in found

@@ -1,0 +1,34 @@
+"""Lists of log-probabilities that a server cuts short are no reason to call it wrong."""
+
+import pytest
+
+from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
+from spec_oracle.servers.client.server import connect
+from tests.spec_oracle.servers.checks.results import result_of
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+
+
+class ListsTwo(StandIn):
+    """Lists two log-probabilities, however many are asked for."""
+
+    def shown(self, context, body):
+        return dict([*super().shown(context, body).items()][:2])
+
+
+@pytest.mark.parametrize(
+    ("shape", "top_k", "words"),
+    [
+        ("llama.cpp", 3, "no defect"),  # after filters: the third token has the rest
+        ("openai", 3, "it lists 2 of 3; ask for --top-k 2"),  # before them the rest is not known
+        ("openai", 2, "no defect"),
+        ("openai", 0, "no defect"),
+    ],
+)
+def test_a_server_that_lists_fewer_log_probabilities_than_asked_is_not_called_wrong(shape, top_k, words):
+    server = connect(InProcess(ListsTwo(shape=shape)), Sampling(top_k=top_k), prompts=["bc", "def"])
+    found = result_of("plain-law", ServerSubject("here", server, ServerPlan(detect=0.2)), Context())
+    assert found.status is (Status.PASSED if words == "no defect" else Status.INCONCLUSIVE)
+    assert words in found.detail

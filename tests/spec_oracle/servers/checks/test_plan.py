@@ -1,0 +1,77 @@
+"""The plan for the budget: what checks need, what each gets, and what would need less."""
+
+import pytest
+
+from spec_oracle.audit import AuditOptions
+from spec_oracle.audit.results import How, Status, check_result
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.servers.checks.budget import needs, parts, planned, seconds_for, taken
+from spec_oracle.servers.checks.subject import Need, ServerPlan, ServerSubject
+from spec_oracle.servers.checks.suite import audit_server
+from spec_oracle.servers.client.server import connect
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+
+SLOW = {"joint": Need(7564, "completions", 7.0), "long-texts": Need(33_000, "tokens", 1.1)}
+
+
+def subject(detect=0.05, **options):
+    server = connect(InProcess(StandIn(**options)), Sampling(top_k=3), prompts=["bc"])
+    return ServerSubject("here", server, ServerPlan(detect=detect))
+
+
+def with_needs(found, **options):
+    one = subject(**options)
+    one.needs = found
+    return one
+
+
+def test_the_plan_names_what_is_large_and_what_needs_less():
+    said = planned(with_needs(SLOW), 300.0)
+    assert said.removeprefix("plan: ").split("; ") == [
+        "joint needs 7,564 completions: 18 minutes at 7 a second",
+        "long-texts needs 33,000 tokens: 8 hours at 1.1 a second",
+        "all else 0 s",
+        "that is more than --budget 300: give --budget 37297, --reference URL2 or --draft MODEL",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(400.0, "or --skip joint"), (400.0, "--detect 0.1"), (2000.0, "; the budget is 33 minutes")],
+)
+def test_the_plan_proposes_what_fits(seconds, words):
+    found = {"joint": SLOW["joint"], "long-texts": Need(33_000, "tokens", 500.0)}
+    assert words in planned(with_needs(found), seconds)
+
+
+def test_small_needs_are_met_and_large_ones_share_what_is_left():
+    found = parts({"length": 3.0, "joint": 1000.0, "long-texts": 1000.0, "streams": 1000.0}, 73.0)
+    assert found == {"length": 3.0, "joint": 40.0, "long-texts": 20.0, "streams": 10.0}
+    assert parts({"length": 3.0, "joint": 10.0}, 73.0) == {"length": 3.0, "joint": 10.0}
+
+
+def test_what_is_left_over_is_for_the_check_that_runs():
+    one = with_needs({"joint": Need(10, "completions", 1.0), "streams": Need(20, "completions", 1.0)})
+    assert seconds_for(one, "joint", 100.0) == pytest.approx(80.0, abs=1)
+    assert seconds_for(one, "streams", 100.0) == pytest.approx(100.0, abs=1)
+
+
+def test_what_was_done_is_said_in_the_same_numbers():
+    joint = check_result(Status.PASSED, "", how=How.SAMPLED, draws=7000)
+    done = [type(joint)(**{**vars(joint), "name": "joint", "seconds": 1000.0})]
+    assert taken(with_needs(SLOW), done) == "plan: joint 7,000 of 7,564 completions, 17 minutes"
+
+
+def test_an_audit_tells_its_plan_first_and_what_was_done_last():
+    told = []
+    skip = dict.fromkeys(["shapes", "streams", "batch", "long-texts"], "")
+    found = audit_server(subject(detect=0.2), AuditOptions(budget=600.0, skip=skip), told.append)
+    (plan,) = told
+    assert plan.startswith("plan: joint needs ")
+    assert "long-texts" not in plan
+    assert found.subjects[0].remarks.notes[-1].startswith("plan: joint ")
+
+
+def test_a_server_without_probabilities_is_planned_for():
+    found = needs(subject(shape="silent"), 1e-6)
+    assert set(found) == {"joint", "length", "streams", "batch"}
