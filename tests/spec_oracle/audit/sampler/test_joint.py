@@ -203,3 +203,13 @@ def test_a_reproduction_line_has_the_options_that_matter(tmp_path):
     options = AuditOptions(draft_length=2, counterexamples=tmp_path, seed=3, budget=7.0, checks=())
     shown = only(audit(specimens()["always-accept"].function, options=options)).counterexample
     assert shown.reproduce.endswith(f"--instance {shown.file} --draft-length 2 --seed 3 --budget 7.0")
+
+
+def test_where_samples_contradict_what_was_traced_the_figures_are_theirs():
+    """All requests of a call share their uniforms: each is right where it is traced alone."""
+    function = specimens()["one-uniform-vector-for-the-batch"].function
+    options = AuditOptions(checks=("joint",), shrink=False, budget=20.0)
+    (found,) = audit(SamplerSubject("mine", SamplerCode(function)), options=options).subjects
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
+    assert "contradict the traced distribution" in found.remarks.notes[0]
+    assert found.figures
