@@ -405,6 +405,7 @@ def find(
         return _with_samples(result, by_samples, known.untraced, in_addition=rest is not None)
 
     def sample_all() -> LawResult:
+        known.found.clear()  # samples may have contradicted it
         listed_anew = [*instead] or [*listing(Ledger(context.budget))]
         return sampled(listed_anew, of_samples, effort, known)
 

@@ -222,3 +222,13 @@ class KeywordOnly:
 def test_a_generator_may_be_keyword_only(thing):
     found = only(audit(thing, options=SHORT))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
+
+
+def test_where_samples_contradict_what_was_traced_the_figures_are_theirs():
+    """All requests of a call share their uniforms: each is right where it is traced alone."""
+    function = specimens()["one-uniform-vector-for-the-batch"].function
+    options = AuditOptions(checks=("joint",), shrink=False, budget=20.0)
+    (found,) = audit(SamplerSubject("mine", SamplerCode(function)), options=options).subjects
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
+    assert "contradict the traced distribution" in found.remarks.notes[0]
+    assert found.figures
