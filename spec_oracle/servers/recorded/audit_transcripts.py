@@ -40,7 +40,10 @@ def run(options: Any) -> int:
             file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
         except OSError as error:
             raise InvalidInputError(f"FILE: {error}") from None
-        first = read_all(file)
+        try:
+            first = read_all(file)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{options.file}: {error}") from None
         if not first:
             raise InvalidInputError(f"FILE: {options.file} holds no completion")
         server = None
