@@ -7,7 +7,7 @@ from spec_oracle.contracts.trees import ancestors, with_root
 
 
 def verify_tree(tokens, parents, draft_probs, target_probs, generator):
-    """Keep the contract of tree samplers; see docs/from-your-signature.md of spec-oracle."""
+    """Keep the contract of tree samplers; see docs/guide/from-your-signature.md of spec-oracle."""
     del draft_probs  # it reads the target only
     with drawing_from(generator):
         output = under_test(

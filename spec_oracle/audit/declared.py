@@ -119,7 +119,8 @@ def how_to_accept(subject: str, check: str, reason: str) -> str:
         for key, value in (("subject", subject), ("check", check), ("reason", reason))
     )
     line = f"expected-failures = [{{{quoted}}}]"
-    return f"if {reason}, add --skip {check}, or write under [tool.spec-oracle] in pyproject.toml: {line}"
+    where = "into spec-oracle.toml, or under [tool.spec-oracle] into pyproject.toml"
+    return f"if {reason}, add --skip {check}, or write {where}: {line}"
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,12 @@ def small_trees(accepts: frozenset[Siblings], context: Context) -> list[ToyDraft
     toys = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
     chosen = toys if inputs.instances else {name: toys[name] for name in _FEW}
     cases = cases_on_trees(accepts, chosen)
-    return sorted(cases, key=lambda case: len(draft_table(case.instance, case.drafting).law.tokens))
+    return sorted(cases, key=lambda case: number_of_trees(case.instance, case.drafting))
+
+
+def number_of_trees(instance: Instance, drafting: Drafting) -> int:
+    """Return how many draft trees are possible on an instance."""
+    return len(draft_table(instance.floats, drafting).law.tokens)
 
 
 class SampledDrafts:

@@ -7,14 +7,14 @@ it with probability 3/4.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit.draftings import ToyDrafts, label
+from spec_oracle.audit.draftings import ToyDrafts, label, number_of_trees
 from spec_oracle.audit.instances import DENOMINATOR, main_instances, panel
 from spec_oracle.exact.drafting import (
     Drafting,
@@ -29,8 +29,12 @@ from spec_oracle.toy import Instance, ToyModel
 from verifiers import EMPTY, ROOT, Siblings
 
 
-def later_sizes(accepts: Collection[Siblings], seed: int) -> Iterator[ToyDrafts]:
-    """Yield the trees that `shapes` tries, of every law that is accepted; those of few nodes come first."""
+def later_sizes(accepts: Collection[Siblings], seed: int) -> Sequence[ToyDrafts]:
+    """Return the trees that `shapes` tries, of every law that is accepted: kinds with few of them first."""
+    return sorted(_later_sizes(accepts, seed), key=lambda case: number_of_trees(case.instance, case.drafting))
+
+
+def _later_sizes(accepts: Collection[Siblings], seed: int) -> Iterator[ToyDrafts]:
     number = 0
     for law in Siblings:
         if law not in accepts:

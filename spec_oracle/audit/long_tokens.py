@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, Status, check_result
-from spec_oracle.statistics.long_completions import APART, TokenEvidence, by
+from spec_oracle.statistics.long_completions import ALL, APART, TokenEvidence, by
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
 
 RATIO: Final = "p/q"
@@ -35,6 +35,26 @@ def tokens_needed(tv: float, rate: float, part: float = _PART) -> int:
 def is_decided(read: JudgedTokens, rate: float) -> bool:
     """Whether completions are known to be wrong."""
     return bool(read.ruled_out) or read.evidence.p_value <= rate
+
+
+def most_in(name: str) -> str:
+    """Return in words where the evidence is largest, by the name of an order and of tokens.
+
+    >>> most_in("by p, all tokens")
+    'seen best with all tokens in the order of p'
+    >>> most_in("by p/q, 1 apart")
+    'seen best with pairs of tokens 1 apart in the order of p/q'
+    >>> most_in("by p, token 9"), most_in("after equal next-token distributions")
+    ('seen best at token 9 in the order of p', 'seen best after equal next-token distributions')
+    """
+    order, _, tokens = name.partition(", ")
+    if not order.startswith("by "):
+        return f"seen best {name}"
+    ordered = f"in the order of {order.removeprefix('by ')}"
+    if tokens.startswith("as if"):
+        return f"seen best {ordered}, {tokens}"
+    at = "with pairs of tokens " * tokens.endswith(" apart") or "at " * tokens.startswith("token")
+    return f"seen best {at or 'with ' * (tokens == ALL)}{tokens} {ordered}"
 
 
 def result_of_tokens(
@@ -68,7 +88,7 @@ def result_of_tokens(
     if evidence.p_value <= rate:
         least = evidence.least_tv(effort.SERVER_BOUND_RATE)
         size = f", by at least {least:.2g} a token in total variation" if least else ""
-        detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
+        detail = f"{what} contradict their next-token distributions, {most_in(worst.name)}{size}"
         return say(Status.FAILED, detail, scope=scope, total_variation=least)
     detects = evidence.detects(rate)
     seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))

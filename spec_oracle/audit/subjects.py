@@ -30,7 +30,7 @@ from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, Takes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
-from spec_oracle.contracts.sampler import parameters_of
+from spec_oracle.contracts.sampler import generator_by_keyword, generator_is_keyword_only, parameters_of
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Siblings, accepts_of
 
@@ -182,6 +182,8 @@ def of_function(
     """Return the subject for a function of the sampler contract."""
     if takes_trees(function):
         return of_trees(name, function, function, array=array)
+    if generator_is_keyword_only(function):
+        function = generator_by_keyword(function)
     if takes_uniforms(function):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
@@ -249,14 +251,15 @@ def takes_trees(function: Callable[..., object]) -> bool:
 
 
 def takes_four(function: Callable[..., object]) -> bool:
-    """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
+    """Whether a function takes four arguments, as samplers do; verifiers take two or three."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     taken = [one for one in parameters if one.kind in positional]
-    return len(taken) >= 4 and all(one.default is one.empty for one in taken[:3])
+    count = len(taken) + generator_is_keyword_only(function)
+    return count >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def require_module(name: str) -> None:

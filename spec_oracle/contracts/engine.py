@@ -43,7 +43,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar
+from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar, cast
 from unittest import mock
 
 import numpy as np
@@ -411,8 +411,9 @@ def as_float64(returned: Array) -> NDArray[np.float64]:
 
 def copied(returned: T) -> T:
     """Return a copy of a row: an engine may write the next one into the same array."""
-    found: T = returned.clone() if hasattr(returned, "clone") else copy.copy(returned)
-    return found
+    if hasattr(returned, "clone"):
+        return cast("T", returned.clone())
+    return copy.copy(returned) if isinstance(returned, np.ndarray | list) else returned
 
 
 def copy_of(engine: T) -> T | None:

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -314,6 +315,27 @@ def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return ()
+
+
+def generator_is_keyword_only(function: Callable[..., object]) -> bool:
+    """Whether a function takes its generator as ``*, generator``."""
+    try:
+        taken = inspect.signature(function).parameters.get("generator")
+    except (TypeError, ValueError):
+        return False
+    return taken is not None and taken.kind is taken.KEYWORD_ONLY
+
+
+def generator_by_keyword(function: SamplerFunction) -> SamplerFunction:
+    """Return a function that takes ``*, generator`` as one that takes it by position."""
+
+    @wraps(function)
+    def verify(*arguments: Any, **options: Any) -> tuple[Array, Array]:
+        *arrays, generator = arguments
+        return function(*arrays, generator=generator, **options)
+
+    vars(verify)[SOURCE] = function
+    return verify
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:

@@ -43,6 +43,8 @@ _OPTION: Final = re.compile(r"(?:declare what it takes: |know that it does, )(--
 
 _COARSE: Final = re.compile(r"total variation of ([\d.e-]+) \(a total variation of ([\d.e-]+) would show")
 
+_COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
+
 _MORE: Final = 4
 _SPARE: Final = 1.3
 """So many times the budget is the next one to try: without a known number, and above one that is known."""
@@ -54,6 +56,10 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     ``command`` is the line that made the report, whose options the next one keeps.
     """
     checks = open_checks(subject)
+    if (
+        subject.verdict is SubjectVerdict.INCONCLUSIVE
+    ):  # what is undecided comes first: the verdict waits for it
+        checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
         return ""
     first = checks[0]
@@ -137,11 +143,12 @@ def _said(check: CheckResult) -> str:
 def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:
     """Return the command that made the report, for one subject, with another option; without files."""
     words = shlex.split(command)
-    options = words[2:] if words[:2] == ["spec-oracle", "audit"] else []
+    is_ours = words[:1] == ["spec-oracle"] and words[1:2] and words[1] in _COMMANDS
+    name, options = (words[1], words[2:]) if is_ours else ("audit", [])
     while options and not options[0].startswith("-"):  # the subjects
         options.pop(0)
-    for name in (*_OF_FILES, added[0]):
-        while name in options:
-            at = options.index(name)
+    for option in (*_OF_FILES, added[0]):
+        while option in options:
+            at = options.index(option)
             del options[at : at + 2]
-    return shlex.join(["spec-oracle", "audit", subject.subject, *options, *added])
+    return shlex.join(["spec-oracle", name, subject.subject, *options, *added])

@@ -51,8 +51,8 @@ RANGES: Final = 10
 PERIODS: Final = (4, 8, 16, 32, 64, 128, 256)
 """Places that are judged apart: each of so many in turn, as blocks, pages and budgets of tokens have them."""
 
-FIRST: Final = 64
-"""So many first places of a completion are judged each alone."""
+FIRST, LAST = 64, 16
+"""So many first places of a completion, and last ones of the longest context, are judged each alone."""
 
 MOST_CELLS: Final = 64
 MOST_ROWS: Final = 2000
@@ -75,7 +75,8 @@ class Scored:
     ``doubt`` [T], or a number: by how much a distribution may be off, total variation; ``relative``: by how
     much the ratio of its probabilities to these may differ from 1. ``places`` int [T] are those of the tokens
     in their completion: from 1 on, since nothing speculates on the one before. ``positions`` int [T] count
-    the prompt, too; None where it is not known.
+    the prompt, too; None where it is not known. ``left`` int [T] places come after them in the longest
+    context, -1 where its length is not known.
     """
 
     masses: Floats
@@ -85,6 +86,7 @@ class Scored:
     places: Integers | None = None
     relative: Floats | float = math.inf
     positions: Integers | None = None
+    left: Integers | None = None
 
 
 def joined(parts: Sequence[Scored]) -> Scored:
@@ -93,7 +95,7 @@ def joined(parts: Sequence[Scored]) -> Scored:
     total = sum(len(part.came) + gap for part in parts)
     masses, doubt, relative = np.full((total, cells), np.nan), np.zeros(total), np.full(total, math.inf)
     came, places = np.zeros(total, dtype=np.int64), np.ones(total, dtype=np.int64)
-    positions = np.ones(total, dtype=np.int64)
+    positions, left = np.ones(total, dtype=np.int64), np.full(total, -1, dtype=np.int64)
     drafts = {name: np.full((total, cells), np.nan) for name in parts[0].drafts}
     start = 0
     for part in parts:
@@ -106,8 +108,9 @@ def joined(parts: Sequence[Scored]) -> Scored:
         doubt[here], relative[here] = part.doubt, part.relative
         places[here] = np.arange(len(part.came)) + 1 if part.places is None else part.places
         positions[here] = places[here] if part.positions is None else part.positions
+        left[here] = -1 if part.left is None else part.left
         start = here.stop + gap
-    return Scored(masses, came, drafts, doubt, places, relative, positions)
+    return Scored(masses, came, drafts, doubt, places, relative, positions, left)
 
 
 def part(scored: Scored, start: int, end: int) -> Scored:
@@ -205,7 +208,7 @@ class ByPlace:
     One e-process a group; ``log_e`` [G, J] are log e-values by size of the defect. The e-value of all is
     their mean, so that a defect in one group costs no more than log G nats. Groups of a ``period`` are places
     modulo that number; where it is 0 they are the first places, each alone, and all later ones together.
-    Absolute places count the prompt.
+    Absolute places count the prompt; of a period of 0 they are counted from the end of the longest context.
     """
 
     order: str
@@ -251,6 +254,9 @@ class ByPlace:
     @property
     def name(self) -> str:
         """The order and the places with the most evidence."""
+        if not self.period and self.is_absolute:
+            last = f"{self._worst} places before the last one that the context holds"
+            return f"{self.order}, {last if self._worst < LAST else 'before these'}"
         if not self.period:
             beyond = f"from token {len(self.counts)} on"
             return f"{self.order}, {f'token {self._worst + 1}' if self._worst < FIRST else beyond}"
@@ -367,6 +373,7 @@ class TokenEvidence:
         ]
         from_where = (False, True) if knows_positions else (False,)
         groups = [(0, False, FIRST + 1), *((m, whole, m) for m in PERIODS for whole in from_where)]
+        groups += [(0, True, LAST + 1)] if knows_positions else []
         part = 0.1 / (len(orders) * len(groups))
         self.by_place = [
             ByPlace(order, period, whole, part, np.zeros((count, BINS[0] + 1), dtype=np.int64))
@@ -391,6 +398,7 @@ class TokenEvidence:
         )
         places = every + 1 if scored.places is None else scored.places
         positions = places if scored.positions is None else scored.positions
+        left = np.full(len(own), -1) if scored.left is None else scored.left
         ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
         if self.by_row is not None:
@@ -410,7 +418,10 @@ class TokenEvidence:
                         of_draft = (scored.masses[known], q[known], scored.came[known])
                         bet.observe(*of_draft, doubt[known], relative[known])
             for one in self.by_place:
-                if one.order == order:
+                if one.order == order and one.is_absolute and not one.period:
+                    near = known & (left >= 0)
+                    one.observe(u[near], left[near] + 1, doubt[near])
+                elif one.order == order:
                     one.observe(u[known], (positions if one.is_absolute else places)[known], doubt[known])
             for test in self.tests:
                 if test.order == order and test.where in kinds:

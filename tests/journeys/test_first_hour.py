@@ -86,6 +86,10 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     environment, installed, copied, *ours = five_commands()
     assert [environment[1:3], installed[0], copied[0]] == [["-m", "venv"], ".venv/bin/pip", "cp"]
     code = (ROOT / "docs/examples/flat_engine.py").read_text("utf-8").replace("rejection_sample", "verify")
+    code = code.replace(
+        "    residual = ", "    noise = noise.clamp(min=1e-10)\n    residual = "
+    )  # as engines guard it
+    assert code.count("clamp(min=1e-10)") == 1
     Path("my_sampler.py").write_text(code, "utf-8")
     (_, *init), (_, *audit) = ours
     status, shown, _ = typed(*init)

@@ -141,6 +141,7 @@ class _Read:
     """Completions by ``method``, whose tokens were compared with their rows.
 
     Rows may be off by ``tolerance``; ``rate`` is that of tokens of probability 0, and that of all others.
+    Contexts of ``room`` tokens, prompt and completion, were allowed; those of ``refused`` were not.
     """
 
     cases: Sequence[Case]
@@ -149,6 +150,8 @@ class _Read:
     rng: np.random.Generator
     method: str = "generate"
     length: int = field(default=0, init=False)
+    room: int = field(default=0, init=False)
+    refused: int | None = field(default=None, init=False)
     phase: Phase = field(default_factory=_long, init=False)
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
@@ -217,23 +220,37 @@ class _Read:
                 self._judge(one, completion)
 
     def _generated(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
-        """Return completions, and whose they are: shorter ones where an engine raises at long ones."""
-        code = case.code
+        """Return completions, and whose they are; where an engine raises, of the longest context it has."""
+        prompt = len(case.prompt)
         while True:
+            if self.refused is not None:
+                room = self.room if self.refused - self.room <= 1 else (self.room + self.refused) // 2
+                self.length = min(self.phase.tokens, max(room - prompt, ENGINE_LONG_LEAST))
             try:
-                if self.method == "generate_batch":
-                    return self._together(case, number)
-                if self.method == "generate_plain":
-                    seed = self._seed(number)
-                    return [(case, code.generated(case.prompt, self.length, seed, self.method))]
-                size = ENGINE_LONG_MANY if code.has("start_many") else 1
-                seeds = [self._seed(number if code.takes_seeds else 0) for _ in range(size)]
-                return [(case, one) for one in code.completions(case.prompt, self.length, seeds)]
+                found = self._of_length(case, number)
             except SubjectRaisedError as error:
                 if self.length <= ENGINE_LONG_LEAST:
                     raise
-                self.notes.append(f"long-texts: no completions of {self.length} tokens: {error}")
-                self.length //= 2
+                if self.refused is None:
+                    self.notes.append(f"long-texts: no completions of {self.length} tokens: {error}")
+                self.refused = (
+                    prompt + self.length
+                )  # less than before: no context of that length is asked for
+                self.room = min(self.room, self.refused - 1)
+                continue
+            self.room = max(self.room, prompt + self.length)
+            return found
+
+    def _of_length(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
+        code = case.code
+        if self.method == "generate_batch":
+            return self._together(case, number)
+        if self.method == "generate_plain":
+            seed = self._seed(number)
+            return [(case, code.generated(case.prompt, self.length, seed, self.method))]
+        size = ENGINE_LONG_MANY if code.has("start_many") else 1
+        seeds = [self._seed(number if code.takes_seeds else 0) for _ in range(size)]
+        return [(case, one) for one in code.completions(case.prompt, self.length, seeds)]
 
     def _together(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
         """Return those of a batch of two, three or five requests, after the engine's prompts in turn."""
@@ -292,7 +309,9 @@ class _Read:
         each = np.arange(len(completion))
         places, positions = np.maximum(each, 1), prompt + each
         masses = np.take_along_axis(rows, order, axis=1)
-        return Scored(masses, came, drafts, self.tolerance, places, positions=positions)
+        is_found = self.refused is not None and self.refused - self.room <= 1
+        left = np.maximum(self.room - 1 - positions, -1) if is_found else None
+        return Scored(masses, came, drafts, self.tolerance, places, positions=positions, left=left)
 
 
 def _far_apart(count: int) -> list[int]:

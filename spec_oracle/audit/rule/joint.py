@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,8 @@ from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
+
+PATHS_SHARE: Final = 0.5  # Share of the time that K paths may take, where trees come after them.
 
 
 def joint(subject: RuleSubject, context: Context) -> CheckResult:
@@ -117,10 +120,11 @@ def _until_wrong(
     cases the time did not suffice for.
     """
     seconds = math.inf if context.exact else max(context.budget, effort.RULE_LEAST_SECONDS)
-    end = time.process_time() + seconds
+    started = time.process_time()
     laws, too_slow, failure = dict[ToyDrafts, EmissionLaw](), list[str](), ""
     for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
-        for case, law in enumerated(subject, context, cases, end):
+        share = PATHS_SHARE if kind == PATHS and subject.on_trees else 1.0
+        for case, law in enumerated(subject, context, cases, started + share * seconds):
             if isinstance(law, EmissionLaw):
                 laws[case] = law
             elif law:

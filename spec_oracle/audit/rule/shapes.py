@@ -54,6 +54,9 @@ SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
 _SECONDS: Final = 2.0
 """Processor time that one of the small sizes may take."""
 
+_SECONDS_ON_TREES: Final = 20.0
+"""Processor time after which no further kind of trees is begun: those with the fewest trees come first."""
+
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
@@ -83,9 +86,13 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
+    last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in _small(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"
         if is_of_paths and time.process_time() > end:  # at such sizes the design has others
+            continue
+        if time.process_time() > last:
+            too_slow.append(str(case))
             continue
         ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
         if not law:

@@ -15,9 +15,10 @@ too unlikely is no proof of a defect, since code may decide more than it emits.
 
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import islice, product
 from typing import Any, Final
 
 import numpy as np
@@ -73,6 +74,9 @@ _OPTIONS: Final = {"draft_lengths", "is_greedy"}
 
 _ROUNDING: Final = 0.01
 """Most that rounding changes the log probability of a run."""
+
+_PAIRS: Final = 60
+"""So many pairs of requests are run, to name one that shares a number."""
 
 _ALONE: Final = 8
 """Requests of a run that decide alone in their batch, to see whether each has the right probability."""
@@ -186,7 +190,7 @@ class _Batch:
 class _CallsInTurn:
     """Calls in a row at a shape, with the decisions of a seed, and some of the optional arguments.
 
-    Of each call ``only`` one request has an open position, None for all requests.
+    Of each call ``only`` some requests have an open position, None for all requests.
     """
 
     subject: SamplerSubject
@@ -194,7 +198,7 @@ class _CallsInTurn:
     calls: int
     options: frozenset[str]
     seed: int
-    only: int | None = None
+    only: tuple[int, ...] | None = None
 
     def excess(self, seconds: float) -> float:
         """Return by how much the log probability of the run is above that of independent requests.
@@ -222,12 +226,33 @@ class _CallsInTurn:
         requests = np.unique(np.linspace(0, self.shape.batch - 1, _ALONE).astype(int)).tolist()
         try:
             for one in requests:
-                alone = replace(self, only=one, calls=1)
+                alone = replace(self, only=(one,), calls=1)
                 if abs(excess := alone.excess(math.inf)) > _ROUNDING:
                     return str(alone) if excess > 0 and alone.is_repeatable(rate) else ""
-            return str(self) if self.is_repeatable(rate) else ""
+            return self.shared_by() or str(self) if self.is_repeatable(rate) else ""
         except (NotTracedError, SubjectRaisedError, ContractError):
             return ""
+
+    def shared_by(self) -> str:
+        """Name two requests that decide by one random number, "" if none are found among a few.
+
+        In one call they are two requests, near ones first; in two calls the same request of each.
+        """
+        batch, where = self.shape.batch, [one.where for one in self._leaf(math.inf)[0]]
+        pairs = ((one, one + apart) for apart in range(1, batch) for one in range(batch - apart))
+        asked: Iterable[tuple[int, ...]] = pairs if self.calls == 1 else ((one,) for one in range(batch))
+        for some in islice(asked, _PAIRS):
+            with suppress(NotTracedError, SubjectRaisedError, ContractError):
+                if replace(self, only=some).excess(math.inf) <= _ROUNDING:
+                    continue
+                first, last = some[0], some[-1]
+                later, earlier = (" of the second call", " of the first") if self.calls > 1 else ("", "")
+                return (
+                    f"request {last}, position {where[-1][last]}{later} uses the random number of request "
+                    f"{first}, position {where[0][first]}{earlier} (V {self.shape.vocab_size:,}, "
+                    f"L {self.shape.draft_length}, {batch:,} requests a call)"
+                )
+        return ""
 
     def is_repeatable(self, rate: float) -> bool:
         """Whether the calls, with the same decisions, return the same every time."""
@@ -267,7 +292,7 @@ class _CallsInTurn:
         what, where = "requests decide by the same random numbers", ""
         if self.only is not None:
             what = "a token is more likely than its target says"
-            where = f", of which request {self.only} alone is not certain"
+            where = f", of which request {self.only[0]} alone is not certain"
         return (
             f"{what}: traced in {several} of {self.shape.batch:,} requests{options} "
             f"(V {self.shape.vocab_size:,}, L {self.shape.draft_length}){where}"
@@ -275,11 +300,15 @@ class _CallsInTurn:
 
 
 def _batch(
-    shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator, only: int | None
+    shape: Shape,
+    num_paths: int,
+    options: Collection[str],
+    rng: np.random.Generator,
+    only: tuple[int, ...] | None,
 ) -> _Batch:
     """Return requests, of which half are greedy, and drafts that end behind the open position or later.
 
-    ``only`` one of them has an open position, None for all.
+    ``only`` some of them have an open position, None for all.
     """
     batch, length, vocab = shape.batch, shape.draft_length, shape.vocab_size
     requests, tokens = np.arange(batch), rng.integers(vocab, size=(batch, length + 1))
@@ -287,7 +316,7 @@ def _batch(
     target[requests[:, None], np.arange(length + 1), tokens] = 1.0
     draft, ends = target[:, :-1].copy(), rng.choice([0, length], batch)
     where = np.where(rng.random(batch) < 0.5, ends, rng.integers(length + 1, size=batch))
-    is_open = slice(None) if only is None else [only]
+    is_open = slice(None) if only is None else list(only)
     opened, at = requests[is_open], where[is_open]
     target[opened, at] = 0.5 / (vocab - 1)
     target[opened, at, tokens[opened, at]] = 0.5

@@ -119,7 +119,7 @@ def law_after(
         arguments = (given.fresh() for given in inputs)
         returned = code.function(*arguments, new_generator(code.array, GENERATOR_SEED))
         require_finished(returned)
-        return returned
+        return _kept(returned)
 
     is_small = in_full is None and arrays[-1].size <= EVERY_ID_NUMBERS
     # Processor time is what tracing may take; a call that waits for ever uses none.
@@ -142,6 +142,16 @@ def law_after(
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()
             return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
+
+
+def _kept(returned: object) -> object:
+    """Return a result that later calls do not overwrite: code may return the same buffers every time."""
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        return returned
+    return tuple(
+        part.copy() if type(part) is np.ndarray else part.clone() if hasattr(part, "detach") else part
+        for part in returned
+    )
 
 
 def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:

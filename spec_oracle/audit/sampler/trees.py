@@ -15,7 +15,6 @@ from spec_oracle.audit.results import How, LawResult, remarked
 from spec_oracle.audit.sampler.joint import in_addition, law_after_all
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
-from spec_oracle.exact.call import draft_table
 
 
 def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
@@ -28,10 +27,6 @@ def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
         law = law_after_all(case, subject, context, known, end)
         return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
 
-    cases = sorted(
-        later_sizes(subject.on_trees, context.seed),
-        key=lambda case: len(draft_table(case.instance, case.drafting).law.tokens),
-    )
     experiments = [
         calls.on(
             *(str(case), case.instance, case.drafting),
@@ -39,7 +34,7 @@ def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
             group=str(case),
             allowed=explained(case.instance.draft_length + 1),
         )
-        for case in cases
+        for case in later_sizes(subject.on_trees, context.seed)
     ]
     joint = context.results.get("joint")
     ways = FoundBy.SAMPLED if joint is not None and joint.how is How.SAMPLED else FoundBy.BOTH

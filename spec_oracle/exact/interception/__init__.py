@@ -1,9 +1,10 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
-`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
-in `races`, what each library does in `libraries`.
+`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, which
+of them are the same in `sources`, races in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
+Modules use those on their left only: run, symbols, draws, sources, products and races, algebra, libraries,
+calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError

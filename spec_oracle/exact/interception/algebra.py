@@ -18,9 +18,10 @@ from spec_oracle.exact.interception.comparisons import (
     stuck,
 )
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, categorical
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
+from spec_oracle.exact.interception.sources import categorical
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 __all__ = ["FUNCTIONS", "decided", "divided", "truncate"]

@@ -47,7 +47,7 @@ def enumerate_calls(
 
     ``function`` is called once per branch, with the randomness of torch, ``numpy.random`` and ``random``
     replaced by enumerated decisions, wherever their generators were made. Which seed a generator has does not
-    matter; generators of equal seeds, or copies, draw the same numbers (`draws.from_stream`). It must make
+    matter; generators of equal seeds, or copies, draw the same numbers (`sources.from_stream`). It must make
     the same steps when it meets the same decisions: no state may survive a call, inputs that it changes must
     be made inside. It returns numbers, strings, arrays, tensors, or containers of them; they hold no symbols
     any more when they come back.

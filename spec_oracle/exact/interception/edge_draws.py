@@ -20,11 +20,11 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.interception.draws import Source, active_source
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import OwnRandom
+from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
 
 P = ParamSpec("P")

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, ParamSpec, TypeVar
 
-from spec_oracle.exact.interception.draws import Source
 from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
+from spec_oracle.exact.interception.sources import Source
 from spec_oracle.exact.interception.symbols import Scalar
 from spec_oracle.exact.representatives import Law
 from spec_oracle.places import is_users, running_at

@@ -44,7 +44,7 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
             pairs.extend((some[i], some[i + distance]) for i in first)
 
         what = f"pairs of completions of concurrent requests {distance} apart"
-        near = streams.volleys(subject, lambda: asks, add, pairs)
+        near = streams.concurrent(subject, lambda: asks, add, pairs)
         return streams.independent(what, near, subject, replace(in_time, rate=rate))
 
     def not_all_the_same(rate: float) -> CheckResult:
@@ -93,5 +93,5 @@ def _beside(subject: ServerSubject, others: Sequence[Ask], context: Context) -> 
         return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, BESIDE))]
 
     beside = list[streams.Tokens]()
-    requests = streams.volleys(subject, asks, lambda some: beside.extend(some[:: 1 + BESIDE]), beside)
+    requests = streams.concurrent(subject, asks, lambda some: beside.extend(some[:: 1 + BESIDE]), beside)
     return streams.alike("completions beside other traffic", requests, subject, context)

@@ -28,6 +28,9 @@ WEIGHTS: Final = {"plain-law": 2.0, "joint": 4.0, "long-texts": 2.0}
 LARGE: Final = ("joint", "long-texts")
 """Checks that the plan always names."""
 
+MARGIN: Final = 2.0
+"""Times their need that small checks may take: the pace varies, and they give back what they do not use."""
+
 USUAL_BINS: Final = (0.01,) * 100
 """A law like those of trees, by which completions are planned before it is known."""
 
@@ -87,7 +90,11 @@ def seconds_for(subject: ServerSubject, check: str, budget: float) -> float:
     subject.started = now if subject.started is None else subject.started
     left = max(budget - (now - subject.started), 0.0)
     names = list(CHECKS)
-    wanted = {name: need.seconds for name, need in subject.needs.items() if name not in subject.left_out}
+    wanted = {
+        name: need.seconds * (1.0 if name in LARGE else MARGIN)
+        for name, need in subject.needs.items()
+        if name not in subject.left_out
+    }
     later = {name: one for name, one in wanted.items() if names.index(name) > names.index(check)}
     own = wanted.get(check, 0.0)
     seconds = left

@@ -35,6 +35,12 @@ from spec_oracle.statistics import (
 LEVEL = 0.05
 """Chance that the interval of a counterexample misses."""
 
+WHAT_TO_DO = (
+    "turn speculation on, or give prompts after which it drafts: --prompt",
+    "give --assume-speculating, if you know that drafts are accepted",
+)
+"""Where completions show nothing of speculation, and where the server does not say."""
+
 DISTINGUISHED = 0.5
 """Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
 
@@ -76,17 +82,17 @@ def judged(
     """
     ledger = Ledger(context.budget)
     result = sampled([experiment], context, effort, ledger)
-    detail = result.detail
-    if result.status is Status.FAILED:
-        return result, ledger.samples[experiment.what]
-    if is_hidden(experiment.cells, effort.wanted or effort.tv, context.rate):
-        detail = detail.replace("raise --budget", uncertainty)
-    if requests.ended:
-        detail, result = (
-            f"{detail}; ended early: {requests.ended}",
-            replace(result, status=Status.INCONCLUSIVE),
-        )
-    return replace(result, detail=f"{experiment.what}: {detail}"), ledger.samples[experiment.what]
+    detail, do = result.detail, ""  # the budget of one check is none that the user can raise
+    if result.status is not Status.FAILED:
+        if is_hidden(experiment.cells, effort.wanted or effort.tv, context.rate):
+            detail = detail.replace("raise --budget", uncertainty)
+            do = uncertainty.rpartition("; ")[2]
+        if requests.ended:
+            detail = f"{detail}; ended early: {requests.ended}"
+            result = replace(result, status=Status.INCONCLUSIVE)
+        detail = f"{experiment.what}: {detail}"
+    result = replace(result, detail=detail, remarks=replace(result.remarks, do=do))
+    return result, ledger.samples[experiment.what]
 
 
 def is_hidden(cells: OutcomeCells, tv: float, rate: float) -> bool:
@@ -121,18 +127,22 @@ def conclude(
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings
     drafts, doubt, reason = completions.counted(), doubt_of(subject), ""
+    do = result.remarks.do
     detectable = (found.smallest_detectable_tv or math.inf) + doubt
     if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
         reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"
     if result.status is Status.PASSED:
         if not (subject.plan.assume_speculating and drafts.accepted is None):
             reason = never_happened(drafts)
+            do = WHAT_TO_DO[drafts.accepted is None] if reason else do
         if not reason and detectable > subject.plan.detect:
             retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
             seen = f"{would_show(detectable)}{retried}, not {subject.plan.detect:g}"
             reason = f"{seen}; {uncertain or 'raise --budget, --requests or --detect'}"
+            do = "raise --requests" if subject.plan.requests else do
         if not reason and distinguished < DISTINGUISHED:
             reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
+            do = "--top-k N, with fewer tokens to sample from"
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
     asked = (
@@ -145,7 +155,7 @@ def conclude(
         scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
     scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
-    return replace(result, remarks=replace(result.remarks, scope=tuple(scope)), findings=found)
+    return replace(result, remarks=replace(result.remarks, scope=tuple(scope), do=do), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:

@@ -60,7 +60,8 @@ def counts(subject: ServerSubject) -> CheckResult:
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
     if wrong := counted_too_often(completions.counts, completions.length):
-        return inconclusive(wrong, draws=draws, how=How.SAMPLED)
+        do = "compare the counts with the engine's own log: spec-oracle acceptance LOG"
+        return inconclusive(wrong, draws=draws, how=How.SAMPLED, do=do)
     detail = f"{completions.drafts.accepted:,.0f} tokens accepted, {mean:.3g} tokens per call"
     return passed(detail, draws=draws, how=How.SAMPLED)
 
@@ -87,8 +88,8 @@ def counted_too_often(counts: Mapping[tuple[int, int], int], tokens: int) -> str
     drafted, accepted = max(fewest, key=lambda pair: fewest[pair])
     return (
         f"{wrong:,} of {total:,} completions of {tokens} tokens count more accepted drafts than their calls "
-        f"can have, such as {accepted} of {drafted}, if each call drafts equally many: so it does where "
-        "nothing is accepted"
+        f"can have, such as {accepted} of {drafted}, if each call drafts equally many, as completions "
+        "without an accepted draft show"
     )
 
 

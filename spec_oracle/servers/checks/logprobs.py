@@ -45,7 +45,8 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
             drafted += answer.drafted or 0
             server.tell("logprobs", completions, len(server.prompts) * SERVER_LOGPROBS)
         if wrong := wrong_scores(reported):
-            return failed(wrong, draws=completions, how=How.SAMPLED)
+            do = "score such prompts by requests for one token, or correct the scores"
+            return failed(wrong, draws=completions, how=How.SAMPLED, do=do)
     except OutOfTimeError:
         if not completions:
             raise

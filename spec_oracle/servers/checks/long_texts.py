@@ -31,7 +31,7 @@ from spec_oracle.audit.results import (
     remarked,
     with_findings,
 )
-from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
@@ -74,14 +74,17 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest / len(lengths), context.rate)
     ended = ""
-    with closing(_in_advance(long, lengths, subject.distributions)) as coming:
+    longest = Longest()
+    with closing(_in_advance(long, lengths, longest, subject.distributions)) as coming:
         while not (
             is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
         ):
             if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
                 break
             try:
-                for some in _in_time(next(coming), subject, read):
+                new = next(coming)
+                read.window = longest.window(server.prompts)
+                for some in _in_time(new, subject, read):
                     read.add(some)
                     for completion in some:
                         subject.record(completion, read.distributions, drafts)
@@ -100,13 +103,13 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def _in_advance(
-    long: Completions, lengths: Sequence[int], distributions: Distributions
+    long: Completions, lengths: Sequence[int], longest: "Longest", distributions: Distributions
 ) -> Generator[list[Prefix], None, None]:
     """Yield completions of several lengths in turn, as long as the server allows.
 
     Further ones are sampled meanwhile, where another server has the distributions.
     """
-    width, turn, longest = long.server.client.limits.concurrency, cycle(lengths), Longest()
+    width, turn = long.server.client.limits.concurrency, cycle(lengths)
 
     def some() -> list[Prefix]:
         return longest.of(long, next(turn), width)
@@ -128,6 +131,11 @@ class Longest:
 
     allowed: int = 1
     refused: int | None = None
+
+    def window(self, prompts: Sequence[Prompt]) -> int | None:
+        """Return how many tokens the longest context has, prompt and completion; None if not known."""
+        is_found = self.refused is not None and self.refused - self.allowed == 1
+        return self.allowed + max(map(len, prompts)) if is_found else None
 
     def of(self, completions: Completions, length: int, count: int) -> list[Prefix]:
         """Sample completions of a length; where that is refused, of the longest that is not, by bisection."""
@@ -188,13 +196,15 @@ class JudgedCompletions:
     """Completions whose tokens were compared with next-token distributions.
 
     ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof. ``knows_positions``:
-    whether the prompts are all that stands before the completions, so that places may count them.
+    whether the prompts are all that stands before the completions, so that places may count them. ``window``
+    is how many tokens the longest context has, None if the server did not refuse a longer one.
     """
 
     distributions: Distributions
     drafts: Distributions | Weights | None
     rng: np.random.Generator
     knows_positions: bool = False
+    window: int | None = None
     completions: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
 
@@ -265,7 +275,8 @@ class JudgedCompletions:
         places = np.arange(start, len(tokens))
         before = len(self.distributions.server.prompts[number])
         known = before + places if self.knows_positions else None
-        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known)
+        left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
+        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)
 
     def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
         """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""

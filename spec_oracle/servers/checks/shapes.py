@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import difference
-from spec_oracle.audit.long_tokens import is_decided, tokens_needed
+from spec_oracle.audit.long_tokens import is_decided, most_in, tokens_needed
 from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import effort
@@ -210,7 +210,7 @@ class Trial:
             return
         contradict = f"{self.judged.evidence.tokens:,} tokens contradict their next-token distributions"
         worst = self.judged.evidence.worst.name
-        self.wrong = self.judged.ruled_out or f"{contradict}, most in tokens {worst}"
+        self.wrong = self.judged.ruled_out or f"{contradict}, {most_in(worst)}"
 
     def _noise(self) -> float:
         """Return by how much the distributions after the prompts differ when asked for again, nats."""

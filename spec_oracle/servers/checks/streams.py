@@ -86,7 +86,9 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
         return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
 
     def seeded() -> ServedOutcomes[Pair]:
-        return volleys(subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near)
+        return concurrent(
+            subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near
+        )
 
     def with_seeds(rate: float) -> CheckResult:
         pairs = seeded()
@@ -108,7 +110,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
             else:
                 before.extend(some)
 
-        pairs = volleys(subject, lambda: [first_prompt(subject)] * width, add, turns)
+        pairs = concurrent(subject, lambda: [first_prompt(subject)] * width, add, turns)
         in_time = replace(context, rate=rate, budget=seconds)
         return independent("pairs of completions in turn", pairs, subject, in_time)
 
@@ -162,7 +164,7 @@ def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
     return Ask(subject.server.prompts[0], subject.plan.tokens, seed)
 
 
-def volleys(
+def concurrent(
     subject: ServerSubject,
     asks: Callable[[], Sequence[Ask]],
     add: Callable[[Sequence[Tokens]], object],
@@ -212,7 +214,7 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
     of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
-    apart = volleys(subject, lambda: asks, more.extend, more)
+    apart = concurrent(subject, lambda: asks, more.extend, more)
     while len(of_joint) + len(more) < 2 * effort.SERVER_PAIRS and not apart.is_over:
         apart(len(more) + 1 - apart.given)
         if time.monotonic() > end:

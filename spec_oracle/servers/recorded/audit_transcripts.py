@@ -41,7 +41,10 @@ def run(options: Any) -> int:
             file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
         except OSError as error:
             raise InvalidInputError(f"FILE: {error}") from None
-        first, begun = read_written(file.readlines())
+        try:
+            first, begun = read_written(file.readlines())
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{options.file}: {error}") from None
         if not first:
             raise InvalidInputError(f"FILE: {options.file} holds no completion")
         server = None

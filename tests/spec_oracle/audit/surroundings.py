@@ -20,21 +20,6 @@ def loops_on_nan(tokens, draft_probs, target_probs, generator):
     return TOKEN(tokens, draft_probs, target_probs, generator)
 
 
-def compiles_for_nan():
-    """Return right code that takes long in its first call with NaN."""
-    compiled = []
-
-    def verify(tokens, draft_probs, target_probs, generator):
-        if np.isnan(target_probs).any() and not compiled:
-            ends = time.monotonic() + 1.0
-            while time.monotonic() < ends:
-                pass
-            compiled.append(True)
-        return TOKEN(tokens, draft_probs, target_probs, generator)
-
-    return verify
-
-
 def waits_for_a_thread_that_died(tokens, draft_probs, target_probs, generator):
     ready = queue.Queue()
 
@@ -88,3 +73,18 @@ def closes_its_output(tokens, draft_probs, target_probs, generator):
 def replaces_its_output(tokens, draft_probs, target_probs, generator):
     sys.stdout = sys.stderr = None
     return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def compiles_for_nan():
+    """Return right code that takes long in its first call with NaN."""
+    compiled = []
+
+    def verify(tokens, draft_probs, target_probs, generator):
+        if np.isnan(target_probs).any() and not compiled:
+            ends = time.monotonic() + 1.0
+            while time.monotonic() < ends:
+                pass
+            compiled.append(True)
+        return TOKEN(tokens, draft_probs, target_probs, generator)
+
+    return verify

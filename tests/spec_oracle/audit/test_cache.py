@@ -1,10 +1,11 @@
 """Results that are still true are reused, and said to be; a changed line runs anew."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, SubjectVerdict
+from spec_oracle.audit import AuditOptions, SubjectVerdict, cache
 from spec_oracle.audit.isolation import Isolation, audit_apart
 from spec_oracle.report import audit_to_json, formatted
 
@@ -43,7 +44,7 @@ def audited(here, name="kept_rule:verify", options=QUICK):
     return subject, report, lines
 
 
-def test_a_result_is_reused_and_says_so(here):
+def test_a_result_is_reused_and_says_so_until_a_line_changes(here):
     first, _, _ = audited(here)
     again, report, lines = audited(here)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
@@ -52,34 +53,29 @@ def test_a_result_is_reused_and_says_so(here):
     assert f"kept_rule:verify: lossless, as on {today}" in lines
     assert f"as on {today}: kept_rule:verify" in formatted(report, "text")
     assert audit_to_json(report)["subjects"][0]["as_on"] == today
+    for file in (here / "kept_rule.py", here / "kept_helper.py"):
+        file.write_text(file.read_text() + "\n# changed\n")
+        assert audited(here)[0].as_on == ""
 
 
-@pytest.mark.parametrize("file", ["kept_rule.py", "kept_helper.py"])
-def test_a_changed_line_runs_anew(here, file):
+def test_other_options_another_environment_and_a_broken_file_are_no_result(here, monkeypatch):
     audited(here)
-    (here / file).write_text((here / file).read_text() + "\n# changed\n")
-    assert audited(here)[0].as_on == ""
-    assert audited(here)[0].as_on
 
+    def is_found(options=QUICK, alpha=QUICK.alpha):
+        return cache.found(here / "kept", "kept_rule:verify", options, alpha) is not None
 
-def test_other_options_and_another_environment_run_anew(here, monkeypatch):
-    audited(here)
-    assert audited(here, options=AuditOptions(vocab_size=2, draft_length=1, checks=(), seed=1))[0].as_on == ""
-    monkeypatch.setattr("spec_oracle.audit.cache.environment", lambda: "another")
-    assert audited(here)[0].as_on == ""
-
-
-def test_lossy_results_and_broken_files_are_not_reused(here):
-    for _ in range(2):
-        subject, _, _ = audited(here, "kept_lossy:verify")
-        assert (subject.verdict, subject.as_on) == (SubjectVerdict.LOSSY, "")
-    assert not [*(here / "kept").glob("*.pickle")]
-    audited(here)
+    assert is_found()
+    assert not is_found(replace(QUICK, seed=1))
+    assert not is_found(alpha=QUICK.alpha / 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "environment", lambda: "another")
+        assert not is_found()
     (file,) = (here / "kept").glob("*.pickle")
     file.write_bytes(b"no pickle")
-    assert audited(here)[0].as_on == ""
+    assert not is_found()
 
 
-def test_without_a_folder_nothing_is_kept(here):
-    audit_apart(["kept_rule:verify"], QUICK)
+def test_lossy_results_are_not_kept(here):
+    subject, _, _ = audited(here, "kept_lossy:verify")
+    assert subject.verdict is SubjectVerdict.LOSSY
     assert not (here / "kept").exists()

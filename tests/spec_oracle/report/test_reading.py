@@ -184,6 +184,12 @@ def test_what_to_do_about_a_broken_contract_and_nothing():
     assert "do:" not in audit_to_text(report_of(one()))
 
 
+def test_an_inconclusive_verdict_waits_for_what_is_undecided():
+    few = undecided("too few (--budget 90 should do)", "joint")
+    open_ = one(few, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE)
+    assert what_to_do(open_) == "spec-oracle audit mine:verify --budget 90"
+
+
 def test_every_check_of_samplers_has_something_to_look_at():
     of_others = {"plain-law", "model", "long-texts"}
     assert CHECKS.keys() - of_others <= _LOOK_AT.keys()

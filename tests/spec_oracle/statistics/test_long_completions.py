@@ -224,8 +224,30 @@ def test_what_is_wrong_at_a_place_is_found_there(is_wrong, tokens, completions, 
     assert at_places(lambda place, _: place < 0, tokens, completions).p_value > RATE
 
 
+def test_what_is_wrong_at_the_last_places_of_the_longest_context_is_found_there():
+    """Behind the first 64 places no other test looks at a single one."""
+
+    def at_the_end(size, completions=300, tokens=97):
+        rng = np.random.default_rng(5)
+        evidence = TokenEvidence([], rng, knows_positions=True)
+        for _ in range(completions):
+            p, q = rows(rng, tokens)
+            places = 1 + np.arange(tokens)
+            laws = np.where((places > tokens - size)[:, None], q, p)
+            evidence.add(
+                Scored(p, sampled(rng, laws), {}, 0.0, places, positions=places, left=tokens - places)
+            )
+        return evidence
+
+    found = at_the_end(2)
+    assert found.p_value <= RATE
+    worst = max(found.by_place, key=lambda one: one.log_e_value).name
+    assert worst in [f"by p, {n} places before the last one that the context holds" for n in (0, 1)]
+    assert at_the_end(0).p_value > RATE
+
+
 def test_no_power_is_lost_where_positions_are_not_known():
-    """A second test of the same places would halve the stake of the first: 0.68 nats at most."""
+    """A second test of the same places would halve the stake of the first: 0.7 nats."""
     known, unknown = (
         at_places(lambda place, _: place % 64 == 0, 320, 60, knows_positions=knows) for knows in (True, False)
     )

@@ -23,11 +23,12 @@ from spec_oracle.exact.interception.comparisons import (
     place_of,
     remembering,
 )
-from spec_oracle.exact.interception.draws import Noise, alike, low_precision, single
+from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.numpy_memory import GuardedArray
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
+from spec_oracle.exact.interception.sources import alike
 from spec_oracle.exact.interception.symbols import Scalar, Symbol, any_symbol
 from verifiers.arrays import Array
 

@@ -8,6 +8,7 @@ those it made before are ordinary, and writing a traced number into one raises `
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from types import SimpleNamespace
 from typing import Final
 
@@ -35,6 +36,11 @@ _COMPILED: Final = [
 _CONVERT: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")
 
 
+@cache
+def _originals() -> SimpleNamespace:
+    return SimpleNamespace(**vars(np))
+
+
 @contextmanager
 def traced_arrays() -> Iterator[None]:
     """Replace numpy's functions that make arrays, for calls from foreign code.
@@ -45,10 +51,9 @@ def traced_arrays() -> Iterator[None]:
     guard_from_numba()
     replacements = {name: _allocating(getattr(np, name)) for name in _ALLOCATE}
     replacements |= {name: _converting(getattr(np, name)) for name in _CONVERT}
-    originals = SimpleNamespace(**vars(np))
     with ExitStack() as stack:
         for module in _COMPILED:
-            stack.enter_context(replaced(module, np=originals))
+            stack.enter_context(replaced(module, np=_originals()))
         stack.enter_context(replaced(np, **replacements))
         yield
 

@@ -12,8 +12,11 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from spec_oracle.arrays import Floats, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import (
-    Noise,
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced, replaced
+from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
+from spec_oracle.exact.interception.run import OwnRandom
+from spec_oracle.exact.interception.sources import (
     categorical,
     distinct,
     from_stream,
@@ -21,9 +24,6 @@ from spec_oracle.exact.interception.draws import (
     seed_of,
     source,
 )
-from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced, replaced
-from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
-from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.symbols import Scalar
 from verifiers.arrays import Array
 
@@ -188,7 +188,8 @@ def _showing(name: str) -> property:
     return property(shown)
 
 
-_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand")
+_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand", "choice")
+"""Methods that compute from uniform numbers."""
 _STAMP: Final = 4
 """Numbers of 32 bits or more that a generator draws in each call of a method: if equal, generators are."""
 

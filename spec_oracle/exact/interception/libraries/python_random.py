@@ -10,8 +10,15 @@ from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import categorical, distinct, from_stream, integer, seed_of, source
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
+from spec_oracle.exact.interception.sources import (
+    categorical,
+    distinct,
+    from_stream,
+    integer,
+    seed_of,
+    source,
+)
 from spec_oracle.exact.interception.symbols import Scalar
 
 T = TypeVar("T")

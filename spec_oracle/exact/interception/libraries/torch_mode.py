@@ -17,7 +17,6 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spec_oracle.exact.interception.draws import seed_of
 from spec_oracle.exact.interception.libraries import Arguments, Keywords, methods_replaced, replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray, passing_for, plain_objects
 from spec_oracle.exact.interception.libraries.torch_boxes import (
@@ -32,6 +31,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import STAND_IN, draw
 from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.sources import seed_of
 from spec_oracle.exact.interception.symbols import Scalar, Symbol
 from verifiers.arrays import Array
 

@@ -12,9 +12,9 @@ from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
+from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.symbols import Scalar
 
 _default_generator: Final = torch.default_generator

@@ -87,7 +87,7 @@ class Short(engines.Right):
 def test_engines_with_less_room_are_judged_on_shorter_completions():
     found = judged(Short())
     assert found.status is Status.PASSED
-    assert any(one.startswith("completions of up to 80 tokens") for one in found.remarks.scope)
+    assert any(one.startswith("completions of up to 100 tokens") for one in found.remarks.scope)
     assert "no completions of 320 tokens: " in found.remarks.notes[0]
 
 

@@ -12,6 +12,7 @@ from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import How
 from spec_oracle.audit.rule import joint
+from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.exact.drafting import StochasticBeam
@@ -83,6 +84,13 @@ def test_without_time_for_samples_joint_is_open_and_says_what_to_do(monkeypatch)
 def test_draft_trees_are_listed_up_to_the_end_of_the_time():
     with pytest.raises(TooManyBranchesError):
         StochasticBeam(2).law(panel(5, 4, 1, 0)["flat"], end=0.0)
+
+
+def test_without_time_kinds_of_trees_are_named_that_shapes_did_not_begin(monkeypatch):
+    monkeypatch.setattr(rule_shapes, "_SECONDS_ON_TREES", 0.0)
+    _, right, too_slow = rule_shapes._after_all_drafts(of_rule("slow", DrawsForEveryPlace()), Context(), 0.0)
+    assert not right
+    assert any("5 children after 2 tokens" in kind for kind in too_slow)
 
 
 def test_without_time_calls_are_not_run(monkeypatch):

@@ -42,6 +42,16 @@ def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
     assert result.status is Status.FAILED, result.detail
 
 
+def test_two_requests_that_share_a_number_are_named_with_their_positions():
+    """Request r begins at number 8 r: the tenth of one is the second of the next one."""
+    subject = subject_of(specimens()["handed-eight-numbers-a-request"])
+    (run,) = disjoint(subject, Context(), 1, [Shape(5, 9, batch=4)]).shared
+    says = (
+        "request 3, position 1 uses the random number of request 2, position 9 (V 5, L 9, 4 requests a call)"
+    )
+    assert run.fault(1e-8) == says
+
+
 @pytest.mark.parametrize(
     ("specimen", "check"),
     by_day(

@@ -205,6 +205,25 @@ def test_a_reproduction_line_has_the_options_that_matter(tmp_path):
     assert shown.reproduce.endswith(f"--instance {shown.file} --draft-length 2 --seed 3 --budget 7.0")
 
 
+TOKEN_RULE = specimens()["token-rule"].function
+
+
+def keyword_only(draft_tokens, draft_probs, target_probs, *, generator):
+    return TOKEN_RULE(draft_tokens, draft_probs, target_probs, generator)
+
+
+class KeywordOnly:
+    def verify(self, draft_tokens, draft_probs, target_probs, *, generator):
+        return keyword_only(draft_tokens, draft_probs, target_probs, generator=generator)
+
+
+@pytest.mark.usefixtures("less_effort")
+@pytest.mark.parametrize("thing", [keyword_only, KeywordOnly])
+def test_a_generator_may_be_keyword_only(thing):
+    found = only(audit(thing, options=SHORT))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
+
+
 def test_where_samples_contradict_what_was_traced_the_figures_are_theirs():
     """All requests of a call share their uniforms: each is right where it is traced alone."""
     function = specimens()["one-uniform-vector-for-the-batch"].function

@@ -52,7 +52,7 @@ def test_small_needs_are_met_and_large_ones_share_what_is_left():
 
 def test_what_is_left_over_is_for_the_check_that_runs():
     one = with_needs({"joint": Need(10, "completions", 1.0), "streams": Need(20, "completions", 1.0)})
-    assert seconds_for(one, "joint", 100.0) == pytest.approx(80.0, abs=1)
+    assert seconds_for(one, "joint", 100.0) == pytest.approx(60.0, abs=1)
     assert seconds_for(one, "streams", 100.0) == pytest.approx(100.0, abs=1)
 
 

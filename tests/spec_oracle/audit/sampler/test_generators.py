@@ -1,0 +1,84 @@
+"""Where a sampler keeps its generator: right and wrong, all are traced."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.spec_oracle.exact.interception.support import distance
+
+OF_NUMPY, OF_PYTHON = np.random.default_rng(), random.Random()
+
+
+def rows_of(draft_tokens, verified):
+    """Pad what is emitted for each request."""
+    emitted = [verified(b) for b in range(len(draft_tokens))]
+    width = draft_tokens.shape[1] + 1
+    tokens = np.array([[*row, *[-1] * (width - len(row))] for row in emitted])
+    return tokens, np.array([len(row) - 1 for row in emitted])
+
+
+def token_rule(x, q, p, accept, choose):
+    """Verify one request; ``accept()`` is a uniform, ``choose(weights)`` an index."""
+    for i, token in enumerate(x):
+        if not accept() * q[i, token] < p[i, token]:
+            return [*x[:i], choose(np.maximum(p[i] - q[i], 0))]
+    return [*x, choose(p[len(x)])]
+
+
+def of_numpy(rng):
+    return lambda weights: int(rng.choice(len(weights), p=weights / weights.sum()))
+
+
+def of_python(rng):
+    return lambda weights: rng.choices(range(len(weights)), weights.tolist())[0]
+
+
+def at_import(x, q, p, generator):
+    return rows_of(x, lambda b: token_rule(x[b], q[b], p[b], OF_NUMPY.random, of_numpy(OF_NUMPY)))
+
+
+def python_at_import(x, q, p, generator):
+    return rows_of(x, lambda b: token_rule(x[b], q[b], p[b], OF_PYTHON.random, of_python(OF_PYTHON)))
+
+
+def by_default(x, q, p, generator, own=np.random.RandomState()):  # noqa: B008  (made once)
+    return rows_of(x, lambda b: token_rule(x[b], q[b], p[b], own.random_sample, of_numpy(own)))
+
+
+def of_two_seeds(x, q, p, generator):
+    """Each request has generators of its own, one for tests and one for tokens."""
+
+    def verified(b):
+        seeds = random.getrandbits(64), random.getrandbits(64)
+        tests, tokens = map(random.Random, seeds)
+        return token_rule(x[b], q[b], p[b], tests.random, of_python(tokens))
+
+    return rows_of(x, verified)
+
+
+@pytest.mark.parametrize("sampler", [at_import, python_at_import, by_default, of_two_seeds])
+def test_right_samplers_are_traced_wherever_their_generator_is(sampler):
+    assert distance(sampler, 0) < 1e-12
+
+
+def always_accepts(x, q, p, generator):
+    return rows_of(
+        x, lambda b: token_rule(x[b], q[b], p[b], lambda: 0.0 * OF_NUMPY.random(), of_numpy(OF_NUMPY))
+    )
+
+
+def of_one_seed(x, q, p, generator):
+    """Tests and tokens have generators of one seed: the last uniform that refuses decides the token."""
+
+    def verified(b):
+        seed = random.getrandbits(64)
+        tests, tokens = random.Random(seed), random.Random(seed)
+        return token_rule(x[b], q[b], p[b], tests.random, of_python(tokens))
+
+    return rows_of(x, verified)
+
+
+@pytest.mark.parametrize("sampler", [always_accepts, of_one_seed])
+def test_wrong_samplers_are_traced_as_wrong(sampler):
+    assert distance(sampler, 0) > 0.005

@@ -1,0 +1,34 @@
+"""What a report on a server says to do is an option of `audit-server`."""
+
+import pytest
+
+from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.cli import main
+from spec_oracle.report.what_to_do import command_for
+from tests.spec_oracle.servers.client.stand_in import StandIn, answering
+
+SKIP = [word for name in ("shapes", "streams", "batch", "length", "logprobs") for word in ("--skip", name)]
+
+
+@pytest.mark.parametrize(
+    ("served", "options", "do"),
+    [
+        ({"shape": "uncounted"}, [], "give --assume-speculating"),
+        ({"draft": False}, [], "turn speculation on"),
+        ({}, ["--requests", "300", "--detect", "0.05"], "raise --requests"),
+    ],
+    ids=["drafts are not counted", "no speculation", "too few"],
+)
+def test_what_is_open_names_what_to_do(served, options, do, capsys):
+    with answering(StandIn(**served)) as url:
+        assert main(["audit-server", url, "--detect", "0.3", *SKIP, *options]) == 2
+    assert f"do: {do}" in capsys.readouterr().out
+
+
+def test_the_next_command_is_the_one_that_made_the_report():
+    one = SubjectReport(
+        "http://here", "server", SubjectVerdict.INCONCLUSIVE, Evidence.STATISTICAL, (), alpha=1e-6
+    )
+    asked = "spec-oracle audit-server http://here --top-k 2 --budget 60"
+    found = command_for(one, asked, ["--budget", "240"])
+    assert found == "spec-oracle audit-server http://here --top-k 2 --budget 240"
