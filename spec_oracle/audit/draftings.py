@@ -17,7 +17,7 @@ from verifiers import ROOT, Drafts, Siblings
 
 FIGURES_OF_TREES: Final = "tokens per call and optimum are those of one kind of draft trees: {}"
 
-_FEW: Final = ("good-draft", "reversed", "zeros")
+_FEW: Final = ("flat", "reversed", "zeros")
 """Instances on which trees are tried where a run takes long; on the last one tokens have no probability."""
 
 DEPTH: Final = 2
