@@ -38,7 +38,7 @@ def counterexample(
         return shown
     if shown is not None:
         return _of_completion(subject, shown, options)
-    if found.worst is None:
+    if found.worst is None or found.worst not in found.laws:
         return None
     instance, law = found.instances[found.worst], found.laws[found.worst]
     if found.elsewhere is not None:

@@ -16,6 +16,7 @@ from spec_oracle.report.reading import (
     headline,
     is_only_named,
     is_plainly_lossless,
+    names_of,
     open_checks,
     passed_line,
     total_variation_text,
@@ -97,7 +98,7 @@ def open_lines(subject: SubjectReport, command: str = "") -> list[str]:
     lines = []
     for (status, _), (check, *others) in grouped.items():
         word = {Status.INCONCLUSIVE: "not decided: ", Status.NOT_RUN: "not run: "}.get(status, "")
-        names = ", ".join(one.name for one in (check, *others))
+        names = names_of([one.name for one in (check, *others)], subject)
         lines.append(f"{mark(check)} {names:<{width}}  {word}{first_clause(check)}")
         lines += [f"    {line}" for line in failure_lines(subject, check, command)]
     return lines

@@ -49,7 +49,12 @@ def open_words(subject: SubjectReport) -> str:
     by_word: dict[str, list[str]] = {}
     for check in open_checks(subject):
         by_word.setdefault(_OPEN[check.status], []).append(check.name)
-    return "; ".join(f"{', '.join(names)} {word}" for word, names in by_word.items())
+    return "; ".join(f"{names_of(names, subject)} {word}" for word, names in by_word.items())
+
+
+def names_of(names: Sequence[str], subject: SubjectReport) -> str:
+    """Return the names of checks in a line, in two words where they are all that were asked for."""
+    return "every check" if 1 < len(names) == len(subject.checks) else ", ".join(names)
 
 
 def first_open_words(subject: SubjectReport) -> str:
@@ -57,6 +62,8 @@ def first_open_words(subject: SubjectReport) -> str:
     if subject.error:
         return "not audited"
     found = open_checks(subject)
+    if len({check.status for check in found}) == 1 < len(found) == len(subject.checks):
+        return open_words(subject)
     more = f" +{len(found) - 1}" if len(found) > 1 else ""
     return f"{found[0].name} {_OPEN[found[0].status]}{more}" if found else ""
 

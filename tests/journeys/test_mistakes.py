@@ -193,13 +193,13 @@ MISTAKES = [
     ("sweep broken.toml", "line 1"),
     ("sweep plan.toml --output missing/rows.jsonl", "no folder"),
     ("audit token --report", "spec-oracle audit --help"),
-    ("audit token --report page.pdf", "known ones are .html, .md, .json, .xml, .txt"),
+    ("audit token --report page.pdf", "unknown suffix '.pdf'; known ones are .txt, .json, .xml, .md, .html"),
     ("audit token --report missing/page.html", "there is no folder missing"),
     ("audit token --tokens x", "--tokens: invalid"),
     ("audit token --only layout=contiguous", "AXIS one of vocabularies, lengths"),
     ("audit token --only layouts=slyced", "did you mean 'sliced'"),
     ("audit token --only layouts=", "expected AXIS=VALUES"),
-    ("audit token --array torc", "choose from 'numpy', 'torch'"),
+    ("audit token --array torc", "did you mean 'torch'"),
     ("audit block/greedy", "--list, or package.module:object"),
     ("audit token@1.0", "did you mean 'token'"),
     ("audit token --update-baseline", "add --baseline FILE"),
@@ -211,7 +211,7 @@ MISTAKES = [
     ("audit token token2", "did you mean 'token'"),
     ("efficiency toy.json --format latx", "'latex'"),
     ("efficiency toy.json --tree K=2", "expected a shape such as 'K = 4, L = 2'"),
-    ("instance random --kind flatt", "choose from 'dirichlet'"),
+    ("instance random --kind flatt", "known ones are dirichlet"),
     ("instance lm", "required: --prompt"),
     ("diff toy.json toy.json", "audit again"),
     ("sweep toy.json", "toy.json"),
@@ -257,7 +257,7 @@ def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, l
         code = ended.code
     shown = capsys.readouterr()
     told = shown.out + shown.err
-    assert code == (2 if "not tried: every check" in told or "--skip joint" in line else 3), told
+    assert code == (2 if "every check not run" in told or "--skip joint" in line else 3), told
     assert says in told
     assert "internal error" not in told
     assert "Traceback" not in told

@@ -1,5 +1,6 @@
 """Rules on draft trees: theorems, special cases, and wrong laws of siblings, which are found."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,8 +94,8 @@ class Pruned:
     keeps: Any
     siblings = Siblings.INDEPENDENT
 
-    def law(self, instance):
-        trees = ShapedTrees(TreeShape.fan_out(2, 1)).law(instance)
+    def law(self, instance, end=math.inf):
+        trees = ShapedTrees(TreeShape.fan_out(2, 1)).law(instance, end)
         chances = instance.draft.rows(0)[0][trees.tokens[:, :2]]
         kept = np.where(self.keeps(chances), trees.parents, EMPTY)
         return replace(trees, parents=kept, num_paths=None)

@@ -101,7 +101,11 @@ class OpenCall:
 
     def is_wrong(self, rate: float, seconds: float, *, is_patient: bool = False) -> bool | None:
         """Return whether completions confirm or refute it, None where more are needed; few, or patiently."""
-        experiment, claimed = self._claim(ENGINE_SETTLING_SHARE * seconds)
+        try:
+            experiment, claimed = self._claim(ENGINE_SETTLING_SHARE * seconds)
+        except NotTracedError as error:
+            self.needed, self.why = math.inf, f"not confirmed: {error}"
+            return None
         sample = Sample(experiment, experiment.cells)
         claim = np.array([*(claimed.get(outcome, 0.0) for outcome in sample.cells.outcomes), 0.0])
         sizes = {"pilot": effort.ENGINE_ROUND, "most": effort.ENGINE_MANY}
@@ -131,11 +135,14 @@ class OpenCall:
         calls.ends = max(calls.ends, time.process_time() + seconds)
         part = 1.0 if self.averaged >= len(self.history.calls) else 0.5
         level, expected, claimed = {self.history.calls: self.history}, dict[Any, float](), dict[Any, float]()
+        tokens = {self.history.calls: len(self.history.text) + calls.width(self.history)}
         with suppress(NotTracedError):
             level |= {other.calls: other for other in calls.likeliest(self.history.pattern)}
         for history in level.values():
             with suppress(NotTracedError):
+                length = len(history.text) + calls.width(history)
                 law, target = calls.laws(history, averaged=hiding)
+                tokens[history.calls] = length
                 for text in {**law, **target}:
                     right = target.get(text, 0.0)
                     expected[history.calls, text] = history.chance * right
@@ -143,7 +150,6 @@ class OpenCall:
                         part * law.get(text, 0.0) + (1 - part) * right
                     )
         rest = ((), max(1 - math.fsum(expected.values()), 0.0))
-        tokens = {history.calls: len(history.text) + calls.width(history) for history in level.values()}
         size, rng = len(self.history.calls), self.requests.context.stream("engine/patterns", self.draws)
 
         def outcome(seen: Seen) -> Any:

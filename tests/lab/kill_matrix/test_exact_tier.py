@@ -14,7 +14,6 @@ from spec_oracle.audit.results import Status
 NOT_FOLLOWED = {
     "padding-lane-wins": "puts race clocks beside a NaN in one array; right on rows that are laws",
     "stale-draft-buffer": "reads what the call before left: one call has no law of its own",
-    "generator-not-advanced": "copies its generator, so that draws repeat those of the original",
     "shared-2-calls-apart": "reads what earlier calls left: one call has no law of its own",
     "shared-64-calls-apart": "reads what earlier calls left: one call has no law of its own",
     "stratified": "permutes rows of an array at random; right",

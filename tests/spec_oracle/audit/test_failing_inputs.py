@@ -51,7 +51,7 @@ DEFECTS = {
     "tree-residual-in-callers-memory": ("inputs-kept", "changed during the call: it was"),
     "tree-rows-of-the-request-before": ("batch", "with the same uniforms, request . of a batch of . gets"),
     "fresh-entropy": ("streams", "on the same seed, request 0 emits tokens"),
-    "fixed-seed": ("streams", "completion .* and then completion .* in .*%.* expected"),
+    "fixed-seed": ("streams", "of them are completion .* and then completion .*, .* expected"),
     "zero-uniform-accepts": ("bad-input", "request 0 emitted token . at position ., although"),
     "chain-chances-above-zero": ("bad-input", "request 0 emitted token . at position ., although"),
     "one-uniform-vector-for-the-batch": ("batch", "requests . and . are equal too often"),
@@ -62,7 +62,7 @@ DEFECTS = {
     "chain-greedy-block-without-carry": ("calls", "is emitted with probability .*, .* expected"),
     "last-tile-lost": ("scale", "token [0-9]+ was emitted by request"),
     "chain-ids-of-eight-bits": ("scale", "token [0-9]+ was emitted by request"),
-    "generator-not-advanced": ("calls", "completion .* and then completion .* in .*%.* expected"),
+    "generator-not-advanced": ("calls", "of them are completion .* and then completion .*, .* expected"),
 }
 
 

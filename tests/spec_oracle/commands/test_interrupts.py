@@ -82,9 +82,11 @@ from spec_oracle import cli
 from spec_oracle.commands.options import Parser
 
 def run(options):
-    print("runs", file=sys.stderr, flush=True)
+    words = ["runs"]
     while True:
         try:
+            while words:
+                print(words.pop(), file=sys.stderr, flush=True)
             time.sleep(60)
         except KeyboardInterrupt:
             pass

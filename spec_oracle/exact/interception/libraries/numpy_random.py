@@ -224,7 +224,7 @@ def drawn_by_numpy(seed: int | None = None) -> Iterator[None]:
     if seed is None:
         _stand_in.set_state(np.random.get_state(legacy=False))  # noqa: NPY002
     else:
-        _stand_in.seed(seed)
+        _stand_in.seed(seed % 2**32)  # the most that it takes
     with ExitStack() as methods:
         # Seeds of generators without one: what is drawn of the system's entropy is looked at.
         methods.enter_context(replaced(np.random.bit_generator, randbits=_own.getrandbits))

@@ -207,4 +207,4 @@ def test_generators_of_one_seed_are_found_in_a_traced_run(monkeypatch):
     monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[0], CallSizes((33,), 10)))
     result = result_of("batch", SamplerSubject("mine", SamplerCode(frozen)), Context())
     assert result.status is Status.FAILED
-    assert "requests decide by the same random numbers: traced in a call of 33 requests" in result.detail
+    assert "request 1, position 6 uses the random number of request 0, position 6" in result.detail
