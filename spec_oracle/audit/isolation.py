@@ -22,7 +22,7 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from pebble import ProcessExpired
 from pebble.concurrent import process
@@ -32,7 +32,7 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.results import CheckResult, Remarks, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
@@ -242,7 +242,7 @@ def _audited(
         except InvalidInputError as error:
             return _unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
-            return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
+            return _unloaded(name, f"cannot be loaded: {error}", options, alpha, do=_MEND)
         if not traced and isinstance(subject, SamplerSubject):
             notes = (*subject.facts.notes, NOT_TRACED)
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
@@ -351,10 +351,14 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
     return _with_output(report_on(known, options, alpha, tuple(checks)), folder)
 
 
+_MEND: Final = "mend what keeps it from being loaded; `python -c 'import MODULE'` in this folder shows it"
+
+
 def _unloaded(
-    name: str, reason: str, options: AuditOptions, alpha: float, *, error: str = ""
+    name: str, reason: str, options: AuditOptions, alpha: float, *, do: str = "", error: str = ""
 ) -> SubjectReport:
-    checks = [CheckResult(check, Status.NOT_RUN, reason) for check in CHECKS]
+    remarks = Remarks(do=do)
+    checks = [CheckResult(check, Status.NOT_RUN, reason, remarks=remarks) for check in CHECKS]
     return replace(report_on(_LostSubject(name), options, alpha, tuple(checks)), error=error)
 
 

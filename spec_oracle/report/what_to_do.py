@@ -56,15 +56,13 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     ``command`` is the line that made the report, whose options the next one keeps.
     """
     checks = open_checks(subject)
-    if (
-        subject.verdict is SubjectVerdict.INCONCLUSIVE
-    ):  # what is undecided comes first: the verdict waits for it
+    if subject.verdict is SubjectVerdict.INCONCLUSIVE:  # which waits for what is undecided
         checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
         return ""
     first = checks[0]
-    if done := _without_a_command(first):
-        return done
+    if first.remarks.do and not _OPTIONS.search(first.remarks.do):
+        return first.remarks.do
     if subject.verdict is SubjectVerdict.BROKEN and subject.kind == "sampler":
         adapter = f"let `spec-oracle init {subject.subject}` write an adapter"
         return f"return what the contract asks for, or {adapter}"
@@ -75,13 +73,6 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
     return _next_command(subject, checks, command) or asked
-
-
-def _without_a_command(check: CheckResult) -> str:
-    """Return what a check says itself, or what keeps the code from being loaded; "" for neither."""
-    if check.status is Status.NOT_RUN and check.detail.startswith("cannot be loaded"):
-        return "mend what keeps it from being loaded; `python -c 'import MODULE'` in this folder shows it"
-    return "" if _OPTIONS.search(check.remarks.do) else check.remarks.do
 
 
 def _look_at(subject: SubjectReport, check: CheckResult) -> str:
