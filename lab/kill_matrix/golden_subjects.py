@@ -38,7 +38,7 @@ chain-zeroed-target-rows chain-ids-of-eight-bits chain-residual-of-32-tokens cha
 chain-greedy-block-without-carry greedy-multipath-ties-differ k-seq-rounded-down
 
 tree-unlikely-token-dropped tree-rows-of-two-levels tree-rows-of-the-request-before
-tree-sampled-siblings-taken-for-certain tree-placeholder-accepted tree-ids-of-16-bits
+tree-sampled-siblings-taken-for-certain tree-ids-of-16-bits
 tree-ring-of-eight-buffers
 
 tree-sampler-rows-by-depth tree-sampler-siblings-taken-for-independent

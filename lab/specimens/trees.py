@@ -278,13 +278,6 @@ def ids_of_16_bits(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Ve
     return replace(verdict, next_token=verdict.next_token & 0xFFFF)
 
 
-@tree("D19", "bad-input", rule=Around)
-def placeholder_accepted(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-    """Ids below 0 are made safe for the look-up of rows, and then accepted as drafts."""
-    safe = replace(drafts, tokens=np.maximum(drafts.tokens, 0))
-    return replace(right.verify(safe, decisions), drafts=drafts)
-
-
 @tree("B9", "inputs-kept", rule=Around)
 def residual_in_callers_memory(right: Walk, drafts: Drafts, decisions: DecisionSource) -> Verdict:
     """After the call the first target row of the caller is a residual."""

@@ -4,6 +4,7 @@ What a check asks, and its share of the error rate, is in `spec_oracle.audit.che
 """
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import Final
 
 from spec_oracle.audit.checks import (
@@ -20,6 +21,7 @@ from spec_oracle.audit.checks import (
     SCALE,
     SHAPES,
     STREAMS,
+    Run,
     Suite,
     run_check,
     skip_if_declared,
@@ -35,19 +37,20 @@ from spec_oracle.audit.engine.length import length as engine_length
 from spec_oracle.audit.engine.logprobs import logprobs as engine_logprobs
 from spec_oracle.audit.engine.long_texts import long_texts as engine_long_texts
 from spec_oracle.audit.engine.streams import streams as engine_streams
-from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.rule.bad_input import bad_input as rule_bad_input
+from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rule.batch import batch as rule_batch
 from spec_oracle.audit.rule.calls import calls as rule_calls
-from spec_oracle.audit.rule.inputs_kept import inputs_kept as rule_inputs_kept
 from spec_oracle.audit.rule.joint import joint as rule_joint
 from spec_oracle.audit.rule.length import length as rule_length
 from spec_oracle.audit.rule.scale import scale as rule_scale
 from spec_oracle.audit.rule.shapes import shapes as rule_shapes
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.bad_input import bad_input as sampler_bad_input
+from spec_oracle.audit.sampler.bad_input import on_broken_input
 from spec_oracle.audit.sampler.batch import batch as sampler_batch
 from spec_oracle.audit.sampler.calls import calls as sampler_calls
 from spec_oracle.audit.sampler.inputs_kept import inputs_kept as sampler_inputs_kept
+from spec_oracle.audit.sampler.inputs_kept import paths_kept
 from spec_oracle.audit.sampler.joint import joint as sampler_joint
 from spec_oracle.audit.sampler.length import length as sampler_length
 from spec_oracle.audit.sampler.scale import scale as sampler_scale
@@ -55,14 +58,26 @@ from spec_oracle.audit.sampler.shapes import shapes as sampler_shapes
 from spec_oracle.audit.sampler.streams import streams as sampler_streams
 from spec_oracle.audit.subject import Subject
 
+
+def called_as_sampler(run: Run) -> Run:
+    """Run a check of samplers on a rule, called under their contract, unless it is never called alone."""
+
+    @wraps(run)
+    def asked(subject: RuleSubject, context: Context) -> CheckResult:
+        reason = subject.never_called_alone
+        return not_asked(reason) if reason else run(subject, context)
+
+    return asked
+
+
 RULE: Final[Suite] = {
     JOINT: rule_joint,
     SHAPES: skip_if_declared(rule_shapes),
     LENGTH: skip_if_lossy(rule_length),
     CALLS: rule_calls,
     BATCH: rule_batch,
-    BAD_INPUT: rule_bad_input,
-    INPUTS_KEPT: rule_inputs_kept,
+    BAD_INPUT: called_as_sampler(on_broken_input),
+    INPUTS_KEPT: called_as_sampler(paths_kept),
     SCALE: skip_if_declared(rule_scale),
 }
 """Rules that take every random decision from a source."""

@@ -28,16 +28,21 @@ ARRAYS_OF_TREES: Final = ("tokens", "parents", "draft_probs", "target_probs")
 
 def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     """Compare the arrays before and after; no error rate, one change proves it."""
-    require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
-    toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
-    drafts = sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng)
-    found = arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
+    found, rng = paths_kept(subject, context), context.stream("sampler/inputs-kept/trees")
     small = panel(3, DEPTH, 1, context.seed)["flat"]
     for drafting in one_of_each(subject.on_trees, DEPTH).values():
         if found.status is Status.PASSED:
             trees = SampledDrafts(small, drafting).sample(effort.INPUTS_KEPT_REQUESTS, rng)
             found = arrays_kept(subject, context, context.rate, drafts=trees, seed=context.seed)
     return found
+
+
+def paths_kept(subject: CalledAsSampler, context: Context) -> CheckResult:
+    """Compare the arrays of K paths."""
+    require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
+    toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
+    drafts = sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng, subject.drafting)
+    return arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
 
 
 @part

