@@ -7,9 +7,9 @@
     def test_each_check_of_my_sampler(check):
         check()
 
-What the checks of a subject share is computed once a worker (with pytest-xdist ``--dist loadscope`` keeps
-them on one). Tests run in the pytest process: code that crashes or hangs is what ``spec-oracle audit`` is
-for, which also audits the subjects of a configuration.
+A subject is audited once a worker, by the first of its tests that runs, with the checks that were selected
+(with pytest-xdist ``--dist loadscope`` keeps them on one). Tests run in the pytest process: code that crashes
+or hangs is what ``spec-oracle audit`` is for, which also audits the subjects of a configuration.
 
 The false-alarm rate of the run (``--spec-oracle-alpha``) is shared evenly by the subjects of `checks_of` and
 by tests that use the fixture, and a subject's by its checks as in an audit. All that are collected count,
@@ -17,18 +17,16 @@ whatever ``-k``, ``-m`` or ``--deselect`` leave out: rates do not depend on the 
 which all collect the same. Where pytest collects fewer (``--lf``, some files), each has a larger share.
 """
 
-import json
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from spec_oracle.audit.results import CheckResult
-    from spec_oracle.gate.cases import SharedAudit
+    from spec_oracle.audit import AuditOptions, CheckResult, SubjectReport
 
 
 @dataclass
@@ -64,20 +62,37 @@ def checks_of(subject: Any, **options: Any) -> list[Any]:
     ``alpha``, ``expected`` failures with their reasons among them. Those of the configuration in the working
     directory hold for a subject that it names; raises `InvalidInputError` for a mistake there.
     """
-    from spec_oracle.gate.cases import SharedAudit
+    from spec_oracle.audit.checks import CHECKS
     from spec_oracle.gate.configuration import Configuration, find_configuration
 
     found = find_configuration(Path.cwd())
     is_named = isinstance(subject, str) and subject in found.subjects
     chosen = (found if is_named else Configuration()).options_of(str(subject), **options)
-    shared = SharedAudit(subject, chosen)
-    return [pytest.param(SubjectCheck(shared, name), id=name) for name in shared.check_names()]
+    shared = _SharedAudit(subject, chosen)
+    names = [name for name in CHECKS if chosen.checks is None or name in {*chosen.checks, "joint"}]
+    return [pytest.param(SubjectCheck(shared, name), id=name) for name in names]
+
+
+class _SharedAudit:
+    """The audit of a subject with the checks that were ``selected``; ``options.alpha`` is its rate."""
+
+    def __init__(self, subject: Any, options: "AuditOptions") -> None:
+        self.subject, self.options = subject, options
+        self.selected: set[str] = set()
+
+    @cached_property
+    def report(self) -> "SubjectReport":
+        """The report, made when it is first asked for; errors as `audit`."""
+        from spec_oracle.audit import audit
+
+        (found,) = audit(self.subject, options=replace(self.options, checks=tuple(self.selected))).subjects
+        return found
 
 
 class SubjectCheck:
     """One check of one subject: calling it in a test passes, fails, skips, or fails as expected."""
 
-    def __init__(self, shared: "SharedAudit", name: str) -> None:
+    def __init__(self, shared: _SharedAudit, name: str) -> None:
         self.shared, self.name = shared, name
 
     def __repr__(self) -> str:
@@ -85,46 +100,33 @@ class SubjectCheck:
         return f"<check {self.name}>"
 
     def __call__(self) -> None:
-        """Run the check, and let pytest know how it ended: nothing that stays open passes."""
+        """Let pytest know how the check ended: nothing that stays open passes."""
         from spec_oracle.audit import Status
         from spec_oracle.errors import SpecOracleError
 
         try:
-            result = self.shared.result(self.name)
+            found = self.shared.report
         except SpecOracleError as error:
             pytest.fail(str(error), pytrace=False)
+        result = next((check for check in found.checks if check.name == self.name), None)
+        if result is None:
+            pytest.skip(f"not a check of this kind: {found.kind}")
         if result.status is Status.FAILED and result.known:
             pytest.xfail(f"{result.known}: {result.detail}")  # goes on with --runxfail
         if result.status is Status.FAILED or not result.is_settled:
-            pytest.fail(self._shown(result), pytrace=False)
+            pytest.fail(_shown(found, result), pytrace=False)
         if result.status is not Status.PASSED:
             pytest.skip(result.detail)
 
-    def _shown(self, result: "CheckResult") -> str:
-        """Return what went wrong, which is the line of pytest's summary, and how to see it again."""
-        from spec_oracle.report.audit_text import again_lines, clause, counterexample_lines
 
-        status = result.status.value.replace("-", " ")
-        found = self.shared.counterexample() if self.name == "joint" else None
-        shown, again = counterexample_lines(found) if found else ([], again_lines(result))
-        place = self.shared.subject.place
-        lines = [
-            *shown[:1],
-            *([f"in: {place}"] if place else []),
-            *(again or [f"reproduce: {self.shared.reproduce(self.name)}"]),
-            *shown[1:],
-            *([f"do: {result.remarks.do}"] if result.remarks.do else []),
-        ]
-        first = f"{self.shared.subject.name}: {result.name}: {status}: {clause(result)}"
-        return "\n  ".join([first, *lines])
+def _shown(found: "SubjectReport", result: "CheckResult") -> str:
+    """Return what went wrong, which is the line of pytest's summary, and how to see it again."""
+    from spec_oracle.report.audit_text import clause, failure_lines
 
-    def as_json(self) -> str | None:
-        """Return the result as JSON text, for the summary; None where there is none."""
-        if self.name not in self.shared.results:
-            return None
-        result = self.shared.result(self.name)
-        figures = {"subject": self.shared.subject.name, **self.shared.figures()}
-        return json.dumps({**figures, "column": _column(result.status.value, settled=result.is_settled)})
+    status = result.status.value.replace("-", " ")
+    do = [f"do: {result.remarks.do}"] if result.remarks.do else []
+    first = f"{found.subject}: {result.name}: {status}: {clause(result)}"
+    return "\n  ".join([first, *failure_lines(found, result), *do])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -133,67 +135,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rate, subjects = config.stash[_RATE], {case.shared for case in map(_case_of, items) if case is not None}
     users = sum("assert_lossless" in getattr(item, "fixturenames", ()) for item in items)
     rate.sharers = max(len(subjects) + users, 1)
-    if not subjects:
-        return
-    from spec_oracle.statistics import split
-
     for shared in subjects:
-        shared.alpha = split(rate.alpha, rate.sharers)
+        shared.options = replace(shared.options, alpha=rate.alpha / rate.sharers)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which checks were selected."""
+    for case in map(_case_of, session.items):
+        if case is not None:
+            case.shared.selected.add(case.name)
 
 
 def _case_of(item: pytest.Item) -> SubjectCheck | None:
     """Return the check that a test is parametrised with, None for tests of something else."""
     call = getattr(item, "callspec", None)
-    return (
-        next((value for value in call.params.values() if isinstance(value, SubjectCheck)), None)
-        if call
-        else None
-    )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Hang the result on the report, as a string: so it travels from a worker, and not into JUnit files."""
-    report = yield
-    case = _case_of(item)
-    if case is not None and call.when == "call":
-        report.spec_oracle = case.as_json()
-    return report
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print a line for each subject."""
-    listed = [report for reports in terminalreporter.stats.values() for report in reports]
-    results = [json.loads(text) for report in listed if (text := getattr(report, "spec_oracle", None))]
-    if not results:
-        return
-    from spec_oracle.report.reading import EVIDENCE_WORDS
-    from spec_oracle.report.table import short, text_table
-
-    rows: dict[str, tuple[str, ...]] = {}
-    counts: dict[str, Counter[str]] = {}
-    for one in results:
-        name = one["subject"]
-        numbers = (short(one.get(key), digits) for key, digits in _FIGURES.items())
-        rows[name] = (name, EVIDENCE_WORDS.get(one.get("evidence"), "-"), *numbers)
-        counts.setdefault(name, Counter())[one["column"]] += 1
-    table = [(*row, *(str(counts[name][column]) for column in _COLUMNS)) for name, row in rows.items()]
-    head = ("subject", "evidence", "TV", "detects TV", "tokens/call", *_COLUMNS)
-    terminalreporter.section(f"spec-oracle, alpha {terminalreporter.config.stash[_RATE].alpha:g}")
-    terminalreporter.write_line(text_table(head, table, right=range(2, len(head))))
-
-
-_FIGURES = {"total_variation": 2, "smallest_detectable_tv": 2, "block_efficiency": 4}
-_COLUMNS = ("passed", "failed", "expected", "open", "n/a")
-
-
-def _column(status: str, *, settled: bool) -> str:
-    """Return under which heading a result counts."""
-    if status == "failed":
-        return "expected" if settled else "failed"
-    if not settled:
-        return "open"
-    return "passed" if status == "passed" else "n/a"
+    values = call.params.values() if call else ()
+    return next((value for value in values if isinstance(value, SubjectCheck)), None)
 
 
 @pytest.fixture

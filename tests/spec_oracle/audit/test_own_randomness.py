@@ -15,7 +15,6 @@ from numpy.random import default_rng as generator_by_name
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.cli import main
-from spec_oracle.gate.cases import SharedAudit
 from spec_oracle.toy import Instance
 from verifiers import EMPTY, ROOT, Verdict
 
@@ -278,12 +277,6 @@ def test_the_first_check_that_is_run_says_so():
     assert (found.verdict, report.exit_code, joint.status) == (SubjectVerdict.BROKEN, 3, Status.SKIPPED)
     (failed,) = [check for check in found.checks if check.status is Status.FAILED]
     assert DO in failed.detail
-
-
-def test_the_pytest_plugin_says_so():
-    shared = SharedAudit(OfNumpy, ONLY_JOINT)
-    assert DO in shared.result("joint").detail
-    assert shared.result("batch").status is Status.SKIPPED
 
 
 def test_efficiency_is_not_computed_of_it(tmp_path, capsys):
