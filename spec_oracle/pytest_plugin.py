@@ -124,7 +124,8 @@ def _shown(found: "SubjectReport", result: "CheckResult") -> str:
     from spec_oracle.report.audit_text import clause, failure_lines
 
     status = result.status.value.replace("-", " ")
-    do = [f"do: {result.remarks.do}"] if result.remarks.do else []
+    option = "add " * result.remarks.do.startswith("--")
+    do = [f"do: {option}{result.remarks.do}"] if result.remarks.do else []
     first = f"{found.subject}: {result.name}: {status}: {clause(result)}"
     return "\n  ".join([first, *failure_lines(found, result), *do])
 

@@ -728,7 +728,7 @@ def _said(
 
 
 def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: float) -> str:
-    """Say which ``--budget`` should pay for enough samples; half as much again is allowed for."""
+    """Return which ``--budget`` should pay for enough samples; half as much again is allowed for."""
     decided = [sample for sample in samples.values() if sample.experiment.decides]
     part = split(split(rate, 2), len(decided))
     seconds = sum(
@@ -736,7 +736,7 @@ def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: 
         for one in decided
     )
     needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
-    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)} should do"
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)}"
 
 
 def compared(

@@ -146,8 +146,8 @@ class Remarks:
     """Lines for the reader: what a result covers, and what else should be known of the code.
 
     ``coverage`` is that of the check `shapes`: axis, value, what is known there. ``proviso`` completes the
-    verdict. ``do`` says what to type or write down so that the check passes, or its failure is accepted; ""
-    where nothing is to be done.
+    verdict. ``do`` says what to do so that the check passes, or its failure is accepted: a sentence, or, from
+    ``--`` on, an option of the next command; "--budget" alone asks for more time than there was.
     """
 
     scope: tuple[str, ...] = ()
@@ -285,7 +285,7 @@ class NoEvidenceError(SpecOracleError):
 class TooSlowError(SpecOracleError):
     """The budget does not suffice for a check; the message says what it takes, ``do`` what to do."""
 
-    def __init__(self, message: str, do: str = "raise --budget") -> None:
+    def __init__(self, message: str, do: str = "--budget") -> None:
         super().__init__(message)
         self.do = do
 

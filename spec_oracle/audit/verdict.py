@@ -126,8 +126,9 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     found = "an unknown total variation" if check.measured.total_variation is None else f"{size:.3g}"
     entry = "write" if name == check.name else f"add an expected failure of {check.name} with"
     on_record = f"on record for {name} is {AT_MOST} = {most:g} ({facts.record(name)})"
-    line = f"{on_record}, and {found} was found; to admit it, {entry} {AT_MOST} = {rounded_up(size)}"
-    return replace(check, detail=f"{check.detail}; {line}")
+    admit = f"to admit it, {entry} {AT_MOST} = {rounded_up(size)}"
+    detail = f"{check.detail}; {on_record}, and {found} was found; {admit}"
+    return replace(check, detail=detail, remarks=replace(check.remarks, do=admit))
 
 
 AT_MOST: Final = "at-most"
@@ -218,7 +219,13 @@ def _unless_unseen(
     basis = basis_of(checks) if checks else None
     if not never or basis is None or basis.status is not Status.PASSED:
         return checks
-    is_open = replace(basis, status=Status.INCONCLUSIVE, detail=f"{never}; {basis.detail}")
+    do = "--assume-speculating" if never.endswith("--assume-speculating") else basis.remarks.do
+    is_open = replace(
+        basis,
+        status=Status.INCONCLUSIVE,
+        detail=f"{never}; {basis.detail}",
+        remarks=replace(basis.remarks, do=do),
+    )
     return [is_open if check is basis else check for check in checks]
 
 

@@ -36,17 +36,13 @@ _LOOK_AT: Final = {
 """Where to look when a check of a rule or of a sampler failed."""
 
 _OF_FILES: Final = ("--report", "--output", "--format", "--durations")
-_OPTIONS: Final = re.compile(r"^(--budget|raise --budget)|declare what it takes")
-_NUMBERED: Final = re.compile(r"--budget (\d+) should do")
-_OPTION: Final = re.compile(r"(?:declare what it takes: |know that it does, )(--[\w-]+(?: \S+=\S+)?)")
-
-_COARSE: Final = re.compile(r"total variation of ([\d.e-]+) \(a total variation of ([\d.e-]+) would show")
-
 _COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
 
 _MORE: Final = 4
-_SPARE: Final = 1.3
-"""So many times the budget is the next one to try: without a known number, and above one that is known."""
+"""So many times the budget is the next one to try, where no check knows which should do."""
+
+_IF_SO: Final = ("--only", "--assume-speculating")
+"""Options that declare something."""
 
 
 def what_to_do(subject: SubjectReport, command: str = "") -> str:
@@ -60,15 +56,15 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if not checks:
         return ""
     first = checks[0]
-    if first.remarks.do and not _OPTIONS.search(first.remarks.do):
-        return first.remarks.do
+    do, is_record = first.remarks.do, first.remarks.do.startswith("to admit it, ")
+    if do and not is_record and not do.startswith("--"):
+        return do
     if subject.verdict is SubjectVerdict.BROKEN and subject.kind == "sampler":
         adapter = f"let `spec-oracle init {subject.subject}` write an adapter"
         return f"return what the contract asks for, or {adapter}"
     asked = f"`spec-oracle explain {first.name}` says what is asked"
     if first.status is Status.FAILED or " raised " in first.detail:
-        admit = first.detail.partition("; to admit it, ")[2]
-        return f"look at {_look_at(subject, first)}; {f'to admit it, {admit}' if admit else asked}"
+        return f"look at {_look_at(subject, first)}; {do if is_record else asked}"
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
     return _next_command(subject, checks, command) or asked
@@ -109,32 +105,23 @@ def first_wrong_token(found: Counterexample) -> int:
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:
     """Return the command that should decide what is open, "" where none is known."""
-    if found := [option for check in checks for option in _OPTION.findall(_said(check))]:
-        return f"if it is so: {command_for(subject, command, found[0].split())}"
-    if budgets := [budget for check in checks if (budget := _budget(check, command))]:
-        return command_for(subject, command, ["--budget", f"{max(budgets)}"])
-    return ""
+    options = [check.remarks.do.split() for check in checks]
+    if declared := next((words for words in options if words[:1] and words[0] in _IF_SO), None):
+        return f"if it is so: {command_for(subject, command, declared)}"
+    budget = max(_budget(check, command) for check in checks)
+    return command_for(subject, command, ["--budget", f"{budget}"]) if budget else ""
 
 
 def _budget(check: CheckResult, command: str) -> int:
-    """Return the ``--budget`` that should decide an open check, 0 where time is not what it needs.
-
-    The check names it, or what it detects and what it should: samples grow as the square of that.
-    """
-    if named := _NUMBERED.findall(_said(check)):
-        return max(map(int, named))
-    if "--budget" not in _said(check):
+    """Return the ``--budget`` that should decide an open check, 0 where time is not what it needs."""
+    option, _, number = check.remarks.do.partition(" ")
+    if option == "--budget" and number:
+        return int(number)
+    if option != "--budget" and "--budget" not in check.detail:
         return 0
     given = re.search(r"--budget[ =]([\d.]+)", command)
     had = max(float(given[1] if given else AuditOptions.budget), check.seconds)
-    coarse = _COARSE.search(check.detail)
-    factor = _SPARE * (float(coarse[2]) / float(coarse[1])) ** 2 if coarse else _MORE
-    return 10 * math.ceil(had * factor / 10)
-
-
-def _said(check: CheckResult) -> str:
-    """Return what a check says of what it needs."""
-    return f"{check.detail} {check.remarks.do}"
+    return 10 * math.ceil(_MORE * had / 10)
 
 
 def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:

@@ -55,4 +55,4 @@ def too_slow(subject: CalledAsSampler, context: Context, least: int, share: floa
     seconds = least / rate
     budget = 10 * math.ceil(1.5 * seconds / share / 10)  # half as much again is allowed for
     says = f"takes {least:,} requests, about {seconds:,.1f} s at {rate:,.0f} a second; raise --budget"
-    return TooSlowError(says, f"--budget {budget} should do")
+    return TooSlowError(says, f"--budget {budget}")

@@ -217,8 +217,9 @@ class Covered:
         """Say what leaves the check open, values not tried or shapes at which the code raised; what to do."""
         if self.refused:
             (axis, value), reason = next(iter(self.refused.items()))
-            do = extent.how_to_declare(axis, value)
-            return f"{extent.named(axis, value)}: {reason}; {do}", do
+            do = extent.declaration(axis, value)
+            how = f"if it need not take that, declare what it takes: {do}" if do else "it must take these"
+            return f"{extent.named(axis, value)}: {reason}; {how}", do
         if self.raised:
             shape, reason = self.raised[0]
             return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}", ""
@@ -228,8 +229,8 @@ class Covered:
             return "", ""
         budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
         listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())
-        do = f"--budget {budget} should do"
-        return f"not tried in this time: {listed} ({do})", do
+        do = f"--budget {budget}"
+        return f"not tried in this time: {listed} ({do} should do)", do
 
     def scope(self, extent: Extent) -> tuple[str, ...]:
         """Return lines that say at which shapes the output distribution was found."""

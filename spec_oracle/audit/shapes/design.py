@@ -202,12 +202,12 @@ class Extent:
         shown = ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
         return f"{_TITLES.get(axis, axis)} {shown}"
 
-    def how_to_declare(self, axis: str, refused: AxisValue) -> str:
-        """Say how a user declares that the code need not take a value."""
+    def declaration(self, axis: str, refused: AxisValue) -> str:
+        """Return the option by which a user declares that the code need not take a value, "" for none."""
         if axis not in NAMES:
-            return "it must take these"
+            return ""
         taken = ",".join(str(value) for value in self.design.axes[axis] if value != refused)
-        return f"if it need not take that, declare what it takes: --only {NAMES[axis]}={taken}"
+        return f"--only {NAMES[axis]}={taken}"
 
 
 def budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: float) -> int:

@@ -142,7 +142,7 @@ def conclude(
             do = "raise --requests" if subject.plan.requests else do
         if not reason and distinguished < DISTINGUISHED:
             reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
-            do = "--top-k N, with fewer tokens to sample from"
+            do = "give --top-k N, with fewer tokens to sample from"
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
     asked = (
