@@ -5,7 +5,6 @@ python -m lab.studies.engines --output docs/evidence/engines-results.md        #
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -16,7 +15,8 @@ from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.listing import engine_availability
 from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
-from spec_oracle.report.audit_markdown import PageRow, markdown_page, page_rows
+from spec_oracle.report.audit_markdown import cells, made_by, section, table_of
+from spec_oracle.report.audit_text import alarm_text, verdicts_text
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
@@ -41,8 +41,13 @@ def cell(*, seed: int, subject: str, among: int, **options: Any) -> dict[str, An
     """Audit one engine in a process of its own; return its part of the page."""
     del seed  # the page shows what the command line finds with its own
     chosen = AuditOptions(counterexamples=Path("counterexamples"), **options)
-    (row,) = page_rows(audit_apart([subject], chosen, among=among))
-    return asdict(row)
+    (found,) = audit_apart([subject], chosen, among=among).subjects
+    return {
+        "verdict": found.verdict.value,
+        "is_drawn": any(check.measured.alpha > 0 for check in found.checks),
+        "cells": cells(found),
+        "section": section(found),
+    }
 
 
 audited = partial(rows_for, backend="threading")
@@ -51,10 +56,11 @@ audited = partial(rows_for, backend="threading")
 
 def page(names: Sequence[str], rows: Sequence[dict[str, Any]], command: str) -> str:
     """Return the page, with the engines in the order of ``names``."""
-    parts = [part.name for part in fields(PageRow)]
     listed = sorted(rows, key=lambda row: names.index(row["subject"]))
-    shown = [PageRow(**{part: row[part] for part in parts}) for row in listed]
-    return markdown_page(shown, command, AuditOptions.alpha, AuditOptions.seed)
+    alarm = f"; {alarm_text(AuditOptions.alpha)}" if any(row["is_drawn"] for row in listed) else ""
+    counts = f"{verdicts_text(row['verdict'] for row in listed)}{alarm}; seed {AuditOptions.seed}"
+    table, sections = table_of([row["cells"] for row in listed]), [row["section"] for row in listed]
+    return "\n\n".join(["# spec-oracle audit", made_by(command), counts, table, *sections]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
