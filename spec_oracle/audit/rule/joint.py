@@ -2,8 +2,7 @@
 
 A rule takes each decision from a source; the source runs every outcome with its probability. It is run on
 every instance after drafts of every kind: K paths, then trees with every kind of siblings and every shape
-that it accepts, small ones first, up to the first kind for which it is wrong. Where the time does not suffice
-for any K paths, they are sampled.
+that it accepts, small ones first, up to the first kind for which it is wrong.
 """
 
 import math
@@ -13,9 +12,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit import effort
@@ -29,14 +25,11 @@ from spec_oracle.audit.draftings import (
     cases_on_trees,
     drafting_called,
 )
-from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.instances import instances_for, panel
-from spec_oracle.audit.results import CheckResult, LawResult, Remarks, Status
+from spec_oracle.audit.results import CheckResult, Remarks, Status
 from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.sampler.joint import effort_of_samples
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError
@@ -70,8 +63,9 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     ]
     scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
     notes = [FIGURES_OF_TREES.format(shown)] * (shown != PATHS)
+    do = "--budget" if too_slow else ""
     of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
-    findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes))
+    findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes), do=do)
     if shown != PATHS and findings.elsewhere is not None:
         best = partial(_optimum, partial(_drafting, subject, shown))
         findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=best))
@@ -82,33 +76,7 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
         missing = never_happened(some) if some else "was not run in this time" * is_paths
         if missing and found.status is not Status.FAILED and not facts.bound:
             found = replace(found, status=Status.INCONCLUSIVE, detail=f"on these {what} it {missing}")
-    found = replace(found, findings=findings, remarks=remarks)
-    is_seen = found.status is Status.FAILED or any(case.kind == PATHS for case in laws)
-    if is_seen or subject.carries_state or facts.bound:
-        return found
-    return _with_samples(found, subject, context)
-
-
-def _with_samples(found: LawResult, subject: RuleSubject, context: Context) -> LawResult:
-    """Return what samples say, where there was no time to run all that follows K paths on any instance."""
-    rng, code = context.stream("verifier/joint"), subject.code
-    generator = code.generator(context.seed)
-
-    def on(name: str, toy: Instance) -> Experiment:
-        law = toy.target.joint(toy.draft_length + 1)
-
-        def completions(count: int) -> NDArray[np.int64]:
-            emitted = code(sampled_drafts(toy, count, rng, subject.drafting), generator)
-            return extended_cells(toy, emitted.tokens, emitted.lengths, rng)
-
-        shown = partial(completion, toy)
-        return numbered(f"instance {name!r}", f"{toy.draft_length + 1} tokens", law, completions, shown=shown)
-
-    instances = instances_for(context, subject.num_paths)
-    ones = {name: toy.with_paths(1) if subject.num_paths == 1 else toy for name, toy in instances.items()}
-    result = sampled([on(name, toy.floats) for name, toy in ones.items()], context, effort_of_samples())
-    remarks = replace(result.remarks, scope=(*found.remarks.scope[1:], *result.remarks.scope))
-    return replace(result, remarks=remarks, findings=replace(result.findings, worst=None))
+    return replace(found, findings=findings, remarks=remarks)
 
 
 def _until_wrong(

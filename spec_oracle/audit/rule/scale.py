@@ -26,6 +26,7 @@ from verifiers import traits_of
 VOCABULARIES: Final = (32_000, 151_936)
 """Of Llama 2 and Qwen 2.5."""
 
+
 _TURNS: Final = 8
 """Times that rows with few possible tokens are tried at a large vocabulary."""
 
@@ -80,7 +81,7 @@ def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
             return failed(says, how=How.PROVEN, total_variation=tv)
     vocab_size = VOCABULARIES[dtype == "float32"]
     shape = Shape(vocab_size, 1, subject.num_paths, dtype=dtype, kind="flat")
-    few = replace(shape, num_paths=1, kind="zero")  # for a rule that draws more than it needs
+    few = replace(shape, num_paths=1, kind="zero")  # where not every id of the vocabulary can be represented
     for turn, one in enumerate([shape, *[few] * _TURNS]):
         try:
             return enumerated_shape(subject, context, context.rate, shape=one, seed=context.seed + turn)

@@ -45,9 +45,6 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 _OF_VALUES: Final = 1 / 4
 """Share of the budget for the shapes of the design that have every value of every axis."""
 
-_TURNS: Final = 8
-"""Times that the smallest shapes are tried, with other rows."""
-
 SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
 """Sizes V, L at which all drafts of K paths are tried, those of few drafts first."""
 
@@ -120,24 +117,11 @@ def _extent(subject: RuleSubject, context: Context) -> Extent:
 
 
 def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent: Extent, end: float) -> None:
-    """Enumerate the rule at shapes that have every value, then at those that have all pairs of values.
-
-    For a rule with too many outcomes at some of the first, the values missing are tried at the smallest
-    shapes that have them, whose rows have few possible tokens, in place of the pairs.
-    """
-    started, laws, most = time.process_time(), _laws(subject), context.shapes.most
-    shapes, first = extent.design.shapes[:most], extent.design.of_values
+    """Enumerate the rule at shapes that have every value, then at those that have all pairs of values."""
+    started, laws = time.process_time(), _laws(subject)
+    shapes, first = extent.design.shapes[: context.shapes.most], extent.design.of_values
     covered.try_shapes(subject, context, shapes[:first], laws, started + _OF_VALUES * context.budget)
-    missing = extent.missing([one.shape for one in covered.shapes]) if most is None else {}
-    if not missing:
-        pairs, seed = shapes[first:], context.seed + first
-        covered.try_shapes(subject, context, pairs, laws, end, seed, SHAPES_PAIR_SHARE)
-    end = time.process_time() + _OF_VALUES * context.budget
-    for turn in range(_TURNS):
-        missing = missing and extent.missing([one.shape for one in covered.shapes])
-        least, seed = Shape(2, 1, kind="zero"), context.seed + turn * len(shapes)
-        smallest = [replace(least, **{axis: value}) for axis, values in missing.items() for value in values]
-        covered.try_shapes(subject, context, smallest, laws, end, seed)
+    covered.try_shapes(subject, context, shapes[first:], laws, end, context.seed + first, SHAPES_PAIR_SHARE)
 
 
 @part
