@@ -3,11 +3,10 @@
 What a call raises, changes, or waits for is a result, and harms nothing else.
 
 Around every call (`raising`) exceptions become errors of the subject that name its line, and what the code
-set for the whole process (numpy's error handling, warnings filters, standard output) is put aside: it is in
-force again in its next call. While a subject is audited (`watched`), a thread watches the calls: one that
-takes much too long, or waits without using any processor time, is ended with its line; a thread of the code
-that ends with an exception fails the call, which may wait for it. Only calls of the main thread can be ended
-so, not on Windows, and not inside compiled code: there the time limit of the process remains.
+set for the whole process (numpy's error handling, warnings filters, standard output) is set back. While a
+subject is audited (`watched`), a thread watches the calls: one that takes much too long, or waits without
+using any processor time, is ended with its line. Only calls of the main thread can be ended so, not on
+Windows, and not inside compiled code: there the time limit of the process remains.
 """
 
 import signal
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from spec_oracle.errors import SpecOracleError, SubjectRaisedError, not_installed
 from spec_oracle.places import raised_at, running_at
@@ -77,35 +76,29 @@ class _State:
     call: _GuardedCall | None = None
     most: float = float("inf")
     is_watched: bool = False
-    deaths: list[str] = field(default_factory=list)
     interrupts: list[tuple[float, Callable[[], BaseException | None]]] = field(default_factory=list)
-    theirs: "_Settings | None" = None
 
 
 _state = _State()
 
 
-class _Settings(NamedTuple):
-    """What code may set for a whole process."""
-
-    errors: Any
-    filters: list[Any]
-    streams: tuple[Any, Any]
-
-    @classmethod
-    def now(cls) -> "_Settings":
-        numpy: Any = sys.modules.get("numpy")
-        errors = numpy.geterr() if hasattr(numpy, "geterr") else None
-        return cls(errors, [*warnings.filters], (sys.stdout, sys.stderr))
-
-    def apply(self, before: "_Settings") -> None:
-        if self.errors is not None and self.errors != before.errors:
-            sys.modules["numpy"].seterr(**self.errors)
-        if self.filters != before.filters:
-            warnings.filters[:] = self.filters  # type: ignore[index]
+@contextmanager
+def _settings_kept() -> Iterator[None]:
+    """Set back what the code in the block sets for the whole process."""
+    numpy: Any = sys.modules.get("numpy")
+    errors, filters = numpy and numpy.geterr(), [*warnings.filters]
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        if numpy and numpy.geterr() != errors:
+            numpy.seterr(**errors)
+        if warnings.filters != filters:
+            warnings.filters[:] = filters  # type: ignore[index]
             with suppress(AttributeError):  # what makes Python forget which warnings it has shown
                 warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001
-        sys.stdout, sys.stderr = self.streams
+        sys.stdout, sys.stderr = streams
+        _with_open_streams()
 
 
 def _with_open_streams() -> None:
@@ -120,32 +113,19 @@ def _with_open_streams() -> None:
 def raising(seconds: float = float("inf")) -> Iterator[None]:
     """Turn whatever code under test raises inside the block into a `SubjectRaisedError`.
 
-    So is a block that takes longer than ``seconds``, and the end of a thread by an exception, while a subject
-    is `watched`. Blocks may lie in each other: the outer one counts.
+    So is a block that takes longer than ``seconds`` while a subject is `watched`. Blocks may lie in each
+    other: the outer one counts.
     """
     if _state.call is not None or threading.current_thread() is not threading.main_thread():
         with _as_errors():
             yield
         return
-    ours = _Settings.now()
-    if _state.theirs is not None:
-        _state.theirs.apply(ours)
     _state.call = _GuardedCall(min(seconds, _state.most))
     try:
-        with _as_errors():
+        with _settings_kept(), _as_errors():
             yield
-            if _state.deaths:
-                raise SubjectRaisedError(_state.deaths.pop())
     finally:
         _state.call = None
-        _state.deaths.clear()
-        theirs = _Settings.now()
-        if theirs != ours:
-            _state.theirs = theirs
-            ours.apply(theirs)
-            _with_open_streams()
-        elif _state.theirs is not None:
-            _state.theirs = None
 
 
 @contextmanager
@@ -205,21 +185,19 @@ def watched() -> Iterator[None]:
     if not in_main or not hasattr(signal, "pthread_kill") or _state.is_watched:
         yield
         return
-    hook, handler = threading.excepthook, signal.signal(signal.SIGVTALRM, _on_signal)
+    handler = signal.signal(signal.SIGVTALRM, _on_signal)
     main, over = threading.get_ident(), threading.Event()
     watcher = threading.Thread(target=_watch, args=(main, over), daemon=True, name="spec-oracle watcher")
-    threading.excepthook, _state.is_watched = _on_death, True
+    _state.is_watched = True
     watcher.start()
     try:
         yield
     finally:
         over.set()
         watcher.join()
-        threading.excepthook, _state.is_watched = hook, False
+        _state.is_watched = False
         signal.signal(signal.SIGVTALRM, handler)
-        _state.deaths.clear()
         _state.interrupts.clear()
-        _state.theirs = None
 
 
 def _watch(main: int, over: threading.Event) -> None:
@@ -241,16 +219,6 @@ def _on_signal(number: int, frame: Any) -> None:
     if call is not None and call.why:
         place = running_at(frame)
         raise EndedError(f"{call.why}{f' (at {place})' * bool(place)}")
-
-
-def _on_death(arguments: Any) -> None:
-    error, call = arguments.exc_value, _state.call
-    if error is None or isinstance(error, SystemExit | EndedError):
-        return
-    death = f"a thread of the code ended with {_told(error)}"
-    _state.deaths.append(death)
-    if call is not None:
-        interrupt_soon(lambda: EndedError(death) if _state.call is call else None)
 
 
 @contextmanager

