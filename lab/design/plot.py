@@ -1,21 +1,26 @@
 """Tokens per call against the budget of drafted tokens: a line a combination, ours thick."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
 
 from lab.design import ORACLE, Costs, Design
 from spec_oracle.report.plot import (
     COLOURS,
     GRID,
     INK,
-    LABEL_INCHES,
     MARKERS,
     MUTED,
     grid,
     new_figure,
     save_figure,
-    spread,
 )
+
+LABEL_INCHES = 0.19
+"""Height of one label line."""
 
 
 def save_design_plot(result: Design, path: Path) -> None:
@@ -74,3 +79,15 @@ def _label(axes: Any, ends: list[tuple[float, str, str, bool, int]], height: flo
                 "relpos": (0, 0.5),
             },
         )
+
+
+def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return places for ascending ``values``, at least ``gap`` apart, that move them least.
+
+    Place i less i gaps must not fall: an isotonic regression. Places stay within ``low`` and ``high`` where
+    there is room.
+    """
+    steps = gap * np.arange(len(values))
+    fitted = isotonic_regression(np.asarray(values) - steps).x
+    places: list[float] = (np.clip(fitted, low, max(low, high - steps[-1])) + steps).tolist()
+    return places

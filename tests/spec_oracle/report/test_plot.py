@@ -2,16 +2,13 @@
 
 import subprocess
 import sys
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spec_oracle.cli import main
 from spec_oracle.efficiency import sweeps
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.report.plot import MissingExtraError, save_sweeps, spread
+from spec_oracle.report.plot import MissingExtraError, save_sweeps
 from spec_oracle.toy import Instance
 
 NAMES = ("token", "block", "greedy_multipath_block", "greedy_block", "top_draft")
@@ -52,15 +49,3 @@ def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
 def test_matplotlib_is_imported_only_to_draw():
     code = "import sys, spec_oracle.report.plot; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_labels_keep_their_order_and_do_not_overlap(values):
-    places = spread(sorted(values), 0.05, 0.0, 1.0)
-    assert all(high - low >= 0.05 - 1e-9 for low, high in pairwise(places))
-    assert places[0] >= -1e-9
-    assert places[-1] <= 1 + 1e-9
-
-
-def test_labels_with_room_stay_where_they_are():
-    assert spread([0.1, 0.5, 0.9], 0.2, 0.0, 1.0) == pytest.approx([0.1, 0.5, 0.9])
