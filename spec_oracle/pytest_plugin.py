@@ -9,7 +9,8 @@
 
 A subject is audited once a worker, by the first of its tests that runs, with the checks that were selected
 (with pytest-xdist ``--dist loadscope`` keeps them on one). Tests run in the pytest process: code that crashes
-or hangs is what ``spec-oracle audit`` is for, which also audits the subjects of a configuration.
+or hangs is what ``spec-oracle audit`` is for, which also audits the subjects of a configuration and compares
+them with a baseline.
 
 The false-alarm rate of the run (``--spec-oracle-alpha``) is shared evenly by the subjects of `checks_of` and
 by tests that use the fixture, and a subject's by its checks as in an audit. All that are collected count,

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
+from spec_oracle.audit import cache
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
@@ -54,17 +55,24 @@ NOT_TRACED = "could not trace the random numbers: the process crashed; sampled i
 
 _CRASHES = {getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")} - {0}
 
+IMPORTS = "imports"
+"""In the folder of a subject: a file with digests of what its code imported."""
+
 LOOK_SECONDS = 0.5
 """How often the journals are read, for what is told of the progress."""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any)."""
+    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any).
+
+    ``cache`` is a folder where lossless results are kept, and found again while they are still true.
+    """
 
     jobs: int = 1
     timeout: float = 900.0
     memory: float | None = None
+    cache: Path | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -120,6 +128,10 @@ def audit_apart(
         waiting = list(slow_first)
         try:
             progress("", 0, len(names) * len(CHECKS))
+            for number, kept in _kept(names, how, alpha, limits):
+                reports[number] = kept
+                waiting.remove(number)
+                progress(f"{kept.subject}: {kept.verdict}, as on {kept.as_on}", *done())
             while waiting or running:
                 while waiting and len(running) < limits.jobs:
                     number = waiting.pop(0)
@@ -213,6 +225,7 @@ def _audited(
 
     Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be.
     """
+    started = time.time()
     folder.mkdir()
     os.chdir(where)
     # What shrinks counterexamples would leave its own folder where the user works.
@@ -235,6 +248,8 @@ def _audited(
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
         enter(_known(subject))
         report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
+        if limits.cache:
+            cache.write_imports(folder / IMPORTS, started)
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
@@ -298,7 +313,19 @@ def _report(  # noqa: PLR0917
         ours = "" if isinstance(error, InvalidInputError) else f"internal error: {type(error).__name__}: "
         reason = f"{ours}{error}"
         return replace(_remains(name, folder, reason, options, alpha), error=reason)
+    if limits.cache:
+        cache.keep(limits.cache, report, folder / IMPORTS, options, alpha)
     return _with_output(report, folder)
+
+
+def _kept(
+    names: Sequence[str], how: Sequence[AuditOptions], alpha: float, limits: Isolation
+) -> Iterator[tuple[int, SubjectReport]]:
+    """Yield the results that are kept and still true, by the number of their subject."""
+    if limits.cache is not None:
+        for number, name in enumerate(names):
+            if kept := cache.found(limits.cache, name, how[number], alpha):
+                yield number, kept
 
 
 def _ending(code: int | None) -> str:

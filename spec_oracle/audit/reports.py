@@ -138,7 +138,7 @@ class SubjectReport:
     per call) their means. ``remarks`` say in lines what the verdict covers; ``rule`` is the built-in verifier
     that the subject declares to be, or was identified as, by equal laws. ``error`` says why it could not be
     audited at all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved
-    inputs were run, "" as a rule.
+    inputs were run, "" as a rule; ``as_on`` the day on which a result was found that is reused.
     """
 
     subject: str
@@ -157,6 +157,7 @@ class SubjectReport:
     code: AuditedCode = AuditedCode()
     error: str = ""
     again: str = ""
+    as_on: str = ""
 
     def __repr__(self) -> str:
         """Return the verdict in a line."""

@@ -38,6 +38,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.listing import engine_availability, listed, subject_names
     from spec_oracle.audit.options import AuditOptions
+    from spec_oracle.gate.baseline import beside_baseline
     from spec_oracle.gate.configuration import (
         Configuration,
         find_configuration,
@@ -68,8 +69,14 @@ def run(options: Namespace) -> int:
     subjects = subjects or list(found.subjects or subject_names())
     isolation = found.isolation(cores(), **given_fields(Isolation, options))
     own = {name: found.options_of(name, **given) for name in subjects}
+    # The instances of a command line are for looking at a subject, not for comparing it.
+    baseline = options.baseline or (None if options.instance else found.baseline)
+    compared = beside_baseline(baseline, update=options.update_baseline)
     with showing_progress() as tell:
         report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
+    report, line = compared(report)
+    if line:
+        progress(line)
     code = write_audit(options, report)
     if options.durations is not None:
         progress(durations_text(report, options.durations))
@@ -115,6 +122,7 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where the inputs of failed checks are saved; default: counterexamples"
+_CACHE = "keep lossless results here, and reuse those whose code, imports and options are the same"
 _ONLY = (
     "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
     "batches, paths, layouts, ids"
@@ -162,11 +170,14 @@ AUDIT = Command(
         "the project": [
             value("--config", "FILE", _CONFIG, Path),
             flag("--no-config", "read no configuration"),
+            value("--baseline", "FILE", "fail where block efficiency is below that of this file", Path),
+            flag("--update-baseline", "write the baseline instead"),
         ],
         "processes": [
             jobs("subjects to audit"),
             value("--timeout", "SECONDS", "after which a subject is ended; default: 900", positive_number),
             value("--memory", "GIB", "of a subject; default: any", positive_number),
+            value("--cache", "FOLDER", _CACHE, Path),
         ],
         "the report": [
             *report_options("text", "json", "junit", "markdown", "html", "github"),

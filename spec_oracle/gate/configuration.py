@@ -34,7 +34,7 @@ from spec_oracle.audit.options import TINY, AuditOptions
 from spec_oracle.audit.shapes.axes import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.gate.difference import At, is_of
+from spec_oracle.gate.json_source import At, is_of
 from spec_oracle.json_data import Json
 from spec_oracle.toy import Instance
 
@@ -65,7 +65,7 @@ class Configuration:
     """What a project wants audited; nothing, where it has no file.
 
     ``options`` and ``limits`` are fields of `AuditOptions` and `Isolation`; ``own`` those of single subjects,
-    by name.
+    by name. ``baseline`` is the file of exact block efficiencies, None where none is kept.
     """
 
     file: Path | None = None
@@ -73,6 +73,7 @@ class Configuration:
     options: Mapping[str, object] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     limits: Mapping[str, object] = field(default_factory=dict)
+    baseline: Path | None = None
 
     def options_of(self, subject: str, **given: object) -> AuditOptions:
         """Return how to audit a subject: as ``given``, else as its own table says, else as for all.
@@ -123,7 +124,7 @@ def read_configuration(file: Path) -> Configuration:
     listed = [{"name": s} if isinstance(s, str) else s for s in source.typed(said, "subjects", list)]
     if not listed:
         source.refuse(("subjects",), "expected at least one, got none")
-    known = [*_fields(AuditOptions), *_fields(Isolation), "subjects", "instances", *_RECORDS]
+    known = [*_fields(AuditOptions), *_fields(Isolation), "subjects", "baseline", "instances", *_RECORDS]
     source.table_of((), said, known)
     options, limits = (_values(source, (), said, kind) for kind in (AuditOptions, Isolation))
     if "instances" in said:
@@ -137,7 +138,8 @@ def read_configuration(file: Path) -> Configuration:
                 records[subject, "at_most"][check] = most
     for (subject, kind), by_check in records.items():
         own[subject][kind] = by_check
-    return Configuration(file, tuple(own), options, own, limits)
+    baseline = file.parent / source.typed(said, "baseline", str) if "baseline" in said else None
+    return Configuration(file, tuple(own), options, own, limits, baseline)
 
 
 def line_of(text: str, at: Sequence[str | int]) -> int:

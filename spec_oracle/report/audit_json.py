@@ -51,6 +51,7 @@ def _subject(report: SubjectReport) -> dict[str, Json]:
         "notes": report.remarks.notes,
         "output": report.code.output,
         "error": report.error or None,
+        "as_on": report.as_on or None,
     }
 
 

@@ -57,8 +57,12 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
     ]
     head, rows = audit_table(report)
     table = text_table(head, rows, right=[n for n, title in enumerate(head) if title in NUMBERS])
+    kept: dict[str, list[str]] = {}
+    for subject in report.subjects:
+        kept.setdefault(subject.as_on, []).append(subject.subject)
+    reused = [f"as on {day}: {', '.join(names)}" for day, names in kept.items() if day]
     closing = closing_line(report) + (f"; {alarm_text(report.alpha)}" if verbose else "")
-    return "\n\n".join([*sections, table, closing]) + "\n"
+    return "\n\n".join([*sections, table, *reused, closing]) + "\n"
 
 
 def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = False) -> str:

@@ -32,6 +32,7 @@ _LOOK_AT: Final = {
     "bad-input": "such input: refuse it, or emit only tokens of positive probability",
     "inputs-kept": "what it changes: copy that first",
     "scale": "what depends on the size of the vocabulary or on the number type",
+    "baseline": "what made it slower, or accept that with --update-baseline",
 }
 """Where to look when a check of a rule or of a sampler failed."""
 

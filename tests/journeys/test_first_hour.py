@@ -150,15 +150,22 @@ def test_a_rule_of_ones_own_is_compared_and_plotted(typed):
     assert "my_rules:Rule" in Path("toy.svg").read_text("utf-8")
 
 
-def test_a_slower_rule_is_worse_than_the_report_that_was_kept(typed):
+def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(typed):
     Path("my_rules.py").write_text(RULES, "utf-8")
-    audit = ("audit", "my_rules:verify", "--check", "inputs-kept", *SHORT, "--format", "json", "--output")
-    assert typed(*audit, "kept.json")[0] == 0
+    Path("spec-oracle.toml").write_text(
+        'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 1\nbudget = 8\n', "utf-8"
+    )
+    gate = ("audit", "--check", "inputs-kept")
+    status, _, told = typed(*gate)
+    assert (status, told.count("\n")) == (3, 2)
+    assert "baseline.json: no such file; write the baseline first, with --update-baseline" in told
+    assert typed(*gate, "--update-baseline")[0] == 0
+    assert typed(*gate)[0] == 0
     Path("my_rules.py").write_text(RULES.replace('get("token")', 'get("sample_and_match")'), "utf-8")
-    assert typed(*audit, "new.json")[0] == 0
-    status, shown, _ = typed("diff", "kept.json", "new.json")
-    assert status == 1
-    assert "accepts less than before" in shown
+    status, shown, _ = typed(*gate)
+    assert status == 2
+    assert "1 lossless, 1 check failed (baseline): exit code 2" in shown
+    assert "if intended, accept it with --update-baseline" in shown
 
 
 @pytest.mark.parametrize("width", [60, *at_night(200)])
@@ -223,6 +230,7 @@ def test_a_folder_that_is_read_only_keeps_nothing_but_shows_the_verdict(typed, c
     ("words", "says"),
     [
         (("init", "same_uniform:verify"), "run `spec-oracle init` in a folder of your own"),
+        (("audit", "token", *SHORT, "--baseline", "b.json", "--update-baseline"), "may write to"),
         (("instance", "example", "--output", "toy.json"), "toy.json"),
     ],
 )

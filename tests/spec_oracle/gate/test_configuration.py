@@ -31,6 +31,7 @@ checks = ["inputs-kept", "bad-input"]
 jobs = 1
 timeout = 60
 memory = 2.5
+baseline = "kept/efficiency.json"
 counterexamples = "found"
 
 [[tool.spec-oracle.skips]]
@@ -73,6 +74,7 @@ def test_what_is_said_of_all_of_one_and_on_the_command_line(written, tmp_path):
     assert block.expected == {"inputs-kept": "issue 12"}
     assert (token.expected, token.at_most) == ({"scale": "issue 13"}, {"scale": 2e-3})
     assert found.limits == {"jobs": 1, "timeout": 60, "memory": 2.5}
+    assert found.baseline == tmp_path / "kept/efficiency.json"
     assert token.counterexamples == tmp_path / "found"
 
 
@@ -115,35 +117,35 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
         (
             '"block"\ncheck',
             '"blok"\ncheck',
-            ":25: expected-failures[0].subject: unknown 'blok'",
+            ":26: expected-failures[0].subject: unknown 'blok'",
         ),
-        ('check = "inputs-kept"', 'check = "input-kept"', ":26: expected-failures[0].check: unknown"),
-        ('reason = "issue 12"', 'reason = " "', ":27: expected-failures[0].reason: expected a reason"),
-        ('reason = "issue 12"', "", ":24: expected-failures[0].reason: missing; expected a string"),
+        ('check = "inputs-kept"', 'check = "input-kept"', ":27: expected-failures[0].check: unknown"),
+        ('reason = "issue 12"', 'reason = " "', ":28: expected-failures[0].reason: expected a reason"),
+        ('reason = "issue 12"', "", ":25: expected-failures[0].reason: missing; expected a string"),
         (
             "at-most = 2e-3",
             "",
-            ":29: expected-failures[1].at-most: missing: 'scale' compares with the target",
+            ":30: expected-failures[1].at-most: missing: 'scale' compares with the target",
         ),
-        ("at-most = 2e-3", "at-most = 0", ":32: expected-failures[1].at-most: expected a total variation"),
-        ("at-most = 2e-3", "at-most = 1.5", ":32: expected-failures[1].at-most: expected a total variation"),
-        ("at-most = 2e-3", "at-most = nan", ":32: expected-failures[1].at-most: expected a total variation"),
+        ("at-most = 2e-3", "at-most = 0", ":33: expected-failures[1].at-most: expected a total variation"),
+        ("at-most = 2e-3", "at-most = 1.5", ":33: expected-failures[1].at-most: expected a total variation"),
+        ("at-most = 2e-3", "at-most = nan", ":33: expected-failures[1].at-most: expected a total variation"),
         (
             "at-most = 2e-3",
             "at-most = true",
-            ":32: expected-failures[1].at-most: expected a number, got True",
+            ":33: expected-failures[1].at-most: expected a number, got True",
         ),
         (
             'check = "scale"',
             'check = "length"',
-            ":32: expected-failures[1].at-most: 'length' does not compare",
+            ":33: expected-failures[1].at-most: 'length' does not compare",
         ),
         (
             'reason = "checked',
             'at-most = 1\nreason = "checked',
-            ":22: skips[0].at-most: unknown key 'at-most'",
+            ":23: skips[0].at-most: unknown key 'at-most'",
         ),
-        ("[[tool.spec-oracle.skips]]", "[tool.spec-oracle.skips]", ":19: skips: expected an array, got"),
+        ("[[tool.spec-oracle.skips]]", "[tool.spec-oracle.skips]", ":20: skips: expected an array, got"),
         ("jobs = 1", "jobs = ", ": cannot be read: Invalid value (at line 14"),
     ],
 )
@@ -174,7 +176,7 @@ def test_a_value_is_found_where_it_stands(at, line):
 
 def test_an_audit_without_arguments_audits_what_the_project_names(written, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    written(GOOD)
+    written(GOOD.replace('baseline = "kept/efficiency.json"\n', ""))
     assert main(["audit", "--format", "json"]) == 2
     captured = capsys.readouterr()
     assert "configuration: pyproject.toml" in captured.err

@@ -21,7 +21,9 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.audit.results import UNTRIED, passed
 from spec_oracle.cli import main
-from spec_oracle.gate.difference import Effect, difference
+from spec_oracle.gate.baseline import update_baseline
+from spec_oracle.gate.difference import difference
+from spec_oracle.gate.tokens import Effect
 from spec_oracle.language_models import report as language_models
 from spec_oracle.language_models.efficiency import PairEfficiency, prompt_efficiencies
 from spec_oracle.report import AUDIT_FORMATS
@@ -82,7 +84,7 @@ def test_acceptance_follows_its_schema(tmp_path, capsys):
     assert data["reported_interval"] == [None, None]
 
 
-def test_audits_and_differences_follow_their_schemas(report, tmp_path):
+def test_audits_differences_and_baselines_follow_their_schemas(report, tmp_path):
     data = validate("audit", AUDIT_FORMATS["json"](report))
     assert [check["status"] for check in data["subjects"][3]["checks"]][1:] == [
         *("failed", "passed", "inconclusive", "not-run")
@@ -92,6 +94,8 @@ def test_audits_and_differences_follow_their_schemas(report, tmp_path):
     (tmp_path / "new.json").write_text(json.dumps(data))
     found = difference(tmp_path / "old.json", tmp_path / "new.json")
     assert validate("diff", difference_report.FORMATS["json"](found))["exit_code"] == 1
+    update_baseline(tmp_path / "kept.json", report)
+    assert validate("baseline", (tmp_path / "kept.json").read_text())["subjects"].keys() == {"token", "block"}
 
 
 def test_an_audit_in_rationals_follows_the_schema_too():

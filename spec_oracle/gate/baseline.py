@@ -1,0 +1,150 @@
+"""Baselines: the exact block efficiency of a project's subjects, in a file that is kept in its repository.
+
+A lossless rule may still accept less than it did: slower, and no check of its distribution sees it. With a
+baseline the report has one more check, `baseline`, which fails where a subject accepts less on any instance.
+It does not count against the distribution: the subject stays lossless, and the exit code is 2.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from spec_oracle.audit.declared import ROUNDING
+from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, How, Status
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.gate.json_source import At, JsonSource
+from spec_oracle.gate.tokens import MOST_ERROR, Effect, TokensPerCall, tokens_compared
+from spec_oracle.json_data import Json
+from spec_oracle.version import tool_version
+
+CHECK = "baseline"
+"""The name of the check that a comparison adds to a report."""
+
+VERSION = 1
+"""Of the file."""
+
+_COARSER = 2
+"""So many times the error of a run, and a baseline hides what this run would show."""
+
+
+def read_baseline(file: Path) -> dict[str, TokensPerCall]:
+    """Return the entries by subject; raises `InvalidInputError`, with the line, for what is no baseline."""
+    if not file.exists():
+        raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
+    source = JsonSource(file, "correct it, or delete the file and write it again with --update-baseline")
+    source.require_keys((), ("baseline_version", "tool_version", "subjects"))
+    version = source.value(("baseline_version",), int)
+    if version != VERSION:
+        source.refuse(("baseline_version",), f"expected {VERSION}, got {version}")
+    source.value(("tool_version",), str)
+    return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
+
+
+def _entry(source: JsonSource, at: At) -> TokensPerCall:
+    """Return the entry of a subject; a digest, or a name of an instance, that appears twice is refused."""
+    source.require_keys(at, ("error", "instances"))
+    error = source.number((*at, "error"), 0.0, MOST_ERROR)
+    tokens: dict[str, float] = {}
+    names: dict[str, str] = {}
+    for number in range(len(source.value((*at, "instances"), list))):
+        one = (*at, "instances", number)
+        source.require_keys(one, ("instance", "digest", "block_efficiency"))
+        name, digest = (source.value((*one, key), str) for key in ("instance", "digest"))
+        if digest in names:
+            source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
+        if name in names.values():
+            source.refuse((*one, "instance"), f"{name!r} is the name of an instance above, too")
+        # Each call emits a token at least, as far as rounding lets it show.
+        tokens[digest] = source.number((*one, "block_efficiency"), 1.0 - max(error, ROUNDING))
+        names[digest] = name
+    if not tokens:
+        source.refuse((*at, "instances"), "expected at least one, got none")
+    return TokensPerCall(error, tokens, names)
+
+
+def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
+    """Return a baseline as JSON data, in an order that does not change."""
+    return {
+        "baseline_version": VERSION,
+        "tool_version": tool_version(),
+        "subjects": {
+            subject: {
+                "error": entry.error,
+                "instances": [
+                    {"instance": entry.names[digest], "digest": digest, "block_efficiency": tokens}
+                    for digest, tokens in entry.tokens.items()
+                ],
+            }
+            for subject, entry in sorted(entries.items())
+        },
+    }
+
+
+def update_baseline(file: Path, report: AuditReport) -> list[str]:
+    """Write what a report says to the file, beside the subjects that it does not cover; return the names."""
+    found = {subject.subject: _tokens(subject) for subject in report.subjects}
+    new = {name: entry for name, entry in found.items() if entry is not None}
+    kept = read_baseline(file) if file.exists() else {}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(baseline_to_json({**kept, **new}), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"--baseline: {error}; name a file that you may write to") from None
+    return list(new)
+
+
+def beside_baseline(
+    file: Path | None, *, update: bool = False
+) -> Callable[[AuditReport], tuple[AuditReport, str]]:
+    """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.
+
+    Raises `InvalidInputError` for a file that is no baseline, and for an update without a file.
+    """
+    if file is None:
+        if update:
+            raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
+        return lambda report: (report, "")
+    if not update or file.exists():  # what an update keeps is read before the audit, too
+        entries = read_baseline(file)
+    if not update:
+        return lambda report: (with_baseline(report, entries), "")
+
+    def updating(report: AuditReport) -> tuple[AuditReport, str]:
+        nothing = "nothing new: no lossless subject has an exact distribution"
+        return report, f"baseline: {file} holds {', '.join(update_baseline(file, report)) or nothing}"
+
+    return updating
+
+
+def with_baseline(report: AuditReport, entries: Mapping[str, TokensPerCall]) -> AuditReport:
+    """Return the report with the check `baseline` on every subject."""
+    subjects = (
+        replace(subject, checks=(*subject.checks, compared(subject, entries.get(subject.subject))))
+        for subject in report.subjects
+    )
+    return replace(report, subjects=tuple(subjects))
+
+
+def compared(report: SubjectReport, kept: TokensPerCall | None) -> CheckResult:
+    """Compare a subject with its entry in the baseline."""
+    now = _tokens(report)
+    if now is None:
+        if report.verdict is SubjectVerdict.LOSSLESS and kept is not None:
+            detail = "its distribution is no longer found exactly, as it was for the baseline"
+            return CheckResult(CHECK, Status.INCONCLUSIVE, detail)
+        return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares exact distributions only")
+    if kept is None:
+        return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry; --update-baseline makes one")
+    if kept.error > _COARSER * now.error:
+        found = f"it was found up to {kept.error:.1g} tokens per call, and now up to {now.error:.1g}"
+        return CheckResult(CHECK, Status.INCONCLUSIVE, f"{found}; write a finer one with --update-baseline")
+    effect, change = tokens_compared(now, kept)
+    status = {Effect.WORSE: Status.FAILED, Effect.UNCLEAR: Status.INCONCLUSIVE}.get(effect, Status.PASSED)
+    hint = "" if effect is Effect.NONE else "; if intended, accept it with --update-baseline"
+    return CheckResult(CHECK, status, change + hint, how=How.PROVEN)
+
+
+def _tokens(report: SubjectReport) -> TokensPerCall | None:
+    return TokensPerCall.of(report.verdict, report.evidence, report.smallest_detectable_tv, report.figures)
