@@ -210,6 +210,11 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     mark = "line[@stroke='currentColor']"
     assert not token.findall(f".//{mark}")
     assert ruled.findall(f".//{mark}")
+    (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of emitted tokens"))
+    masses = [text.text for text in tree.iter("text")]
+    found = report.subjects[2].counterexample
+    assert masses[1] == "1"
+    assert f"{found.gap.expected} → {found.gap.actual}" in masses
     assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 1.2%", "width: 0.0%"]
     headings = [heading.text for heading in lossy.iter("h3") if heading.text]
     assert headings[:2] == ["What to do next", "Counterexample"]
