@@ -4,7 +4,7 @@ import numpy as np
 
 
 def verify(draft_tokens, draft_probs, target_probs, generator):
-    """Keep the sampler contract (docs/guide/audit-your-sampler.md)."""
+    """Keep the sampler contract (docs/reference/sampler-contract.md)."""
     batch, length = draft_tokens.shape
     tokens = np.full((batch, length + 1), -1)
     num_accepted = np.zeros(batch, dtype=int)

@@ -28,7 +28,8 @@ from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 
 SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
-SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more than one, times a subject's part.
+SHAPES_FEW: Final = 1 / 3  # Part of a run from which on a subject has all of that share.
+SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject's part.
 SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 
 COUNTED: Final = ("float64", "float32")
@@ -91,8 +92,9 @@ class Context:
     @property
     def shape_share(self) -> float:
         """Which share of the budget the check `shapes` may take: the more subjects a run has, the less."""
-        share = SHAPES_SHARE if self.shapes.part == 1 else SHAPES_SHARE_OF_MANY
-        return share * max(self.shapes.part, SHAPES_LEAST_PART)
+        if self.shapes.part >= SHAPES_FEW:
+            return SHAPES_SHARE
+        return SHAPES_SHARE_OF_MANY * max(self.shapes.part, SHAPES_LEAST_PART)
 
     @property
     def shape_seconds(self) -> float:

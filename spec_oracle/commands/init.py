@@ -227,7 +227,7 @@ def _defined(name: str, parameters: str, about: str, body: Sequence[str]) -> str
 
 _TOP, _DISTINCT = "top", "distinct"
 _ACCEPTS = '{}.accepts = {{"{}"}}'
-_LAWS = "how does your drafter choose the children of a node? see docs/guide/audit-your-sampler.md"
+_LAWS = "how does your drafter choose the children of a node? see docs/reference/sampler-contract.md"
 _LIBRARIES = {
     r"SimpleNamespace\(": "from types import SimpleNamespace\n",
     r"np\.": "import numpy as np",

@@ -1,6 +1,7 @@
 """Arithmetic on numbers and symbols alike; all libraries compute through `FUNCTIONS`."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -49,6 +50,29 @@ def _is_guarded(noise: Noise, share: float) -> bool:
         return False
     if share > NEGLIGIBLE:
         current_run().leave_out(share)
+    return True
+
+
+def are_guarded(values: Sequence[Scalar], low: Scalar, high: Scalar) -> bool:
+    """Whether a clamp is left out of many noises of one formula: of none of them has anything been decided.
+
+    Full vocabularies have a hundred thousand; to ask each takes as long as all else.
+    """
+    first = values[0]
+    if not isinstance(first, Noise) or isinstance(low, Symbol) or isinstance(high, Symbol):
+        return False
+    chain, ends = first.chain, (first.draw.low, first.draw.high)
+    for value in values:
+        if type(value) is not Noise or (value.draw.low, value.draw.high) != ends or value.draw.spent:
+            return False
+        if value.chain is not chain and value.chain != chain:
+            return False
+    share = 0.0 if low is None else first.share_below(low)
+    share += 0.0 if high is None else 1.0 - first.share_below(high)
+    if not share <= MOST_GUARDED:
+        return False
+    if share > NEGLIGIBLE:
+        current_run().leave_out(share * len(values))
     return True
 
 

@@ -141,7 +141,7 @@ def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
             "spec-oracle audit mine:verify --budget 90",
         ),
         (
-            undecided("layout sliced: raised", remarks=Remarks(do="--only layouts=a,b")),
+            undecided("layout sliced: raised RuntimeError: no", remarks=Remarks(do="--only layouts=a,b")),
             "",
             "if it is so: spec-oracle audit mine:verify --only layouts=a,b",
         ),

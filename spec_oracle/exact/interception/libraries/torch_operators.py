@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 
 from spec_oracle.arrays import Booleans
-from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
+from spec_oracle.exact.interception.algebra import FUNCTIONS, are_guarded, truncate
 from spec_oracle.exact.interception.comparisons import (
     ARITHMETIC,
     COMPARISONS,
@@ -234,10 +234,21 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
     compute = _ELEMENTWISE[base]
     if is_repeated and len(operands) <= 2:
         compute = remembering(name)
-    values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
+    values = _clamped(base, args, operands) or [
+        compute(*elements, **kwargs) for elements in zip(*operands, strict=True)
+    ]
     result = func(*args, **kwargs)
     write(result, where, values)  # rounded, as torch does after each operation in low precision
     return result
+
+
+def _clamped(base: str, args: Arguments, operands: Sequence[list[Scalar]]) -> list[Scalar] | None:
+    """Return the elements of a tensor of which a clamp by numbers is left out, None of all others."""
+    is_clamp = base in ("clamp", "clamp_min", "clamp_max")
+    if not is_clamp or any(type(value) not in _NUMBERS for value in args[1:]):
+        return None
+    low, high = (None, args[1]) if base == "clamp_max" else (*args[1:], None)[:2]
+    return operands[0] if are_guarded(operands[0], low, high) else None
 
 
 def _at_once(
