@@ -43,7 +43,7 @@ tree-ring-of-eight-buffers
 
 tree-sampler-rows-by-depth tree-sampler-siblings-taken-for-independent
 
-always-accept last-draft-unverified accept-uniform-reused epsilon-in-ratio accept-by-two-decimals
+always-accept last-draft-unverified accept-uniform-reused epsilon-in-ratio
 torch-floored-residual torch-one-uniform-per-request residual-not-updated target-not-renormalised
 zero-uniform-accepts empty-residual-yields-id-0 draft-token-overwritten stale-draft-buffer
 generator-not-advanced fixed-seed floor-under-residual last-tile-lost block-option-ignored

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.specimens.foreign.rows import Array, by_accept, by_correction, invert, residual
+from lab.specimens.foreign.rows import Array, by_accept, by_correction, residual
 from lab.specimens.specimen import specimens_of
 from spec_oracle.contracts import SamplerFunction
 
@@ -27,42 +27,8 @@ def accepting(cut: Cut) -> SamplerFunction:
     return by_accept(accept)
 
 
-def correcting(cut: Cut) -> SamplerFunction:
-    """Return the rule whose correction is chosen by such a number."""
-
-    def correct(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-        return invert(residual(p[i], q[i]), cut(rng.random()))
-
-    return by_correction(correct)
-
-
 specimens_of("exact", declared="token", function=accepting)(
-    accept_by_two_decimals=("mutant: The uniform is rounded to two decimals", lambda u: np.round(u, 2)),
-    accept_by_rounded_float=("mutant: Python rounds the uniform to three decimals", lambda u: round(u, 3)),
-    accept_by_thousandths=(
-        "mutant: The uniform is one of a thousand, cut downwards",
-        lambda u: np.floor(u * 1000) / 1000,
-    ),
-    accept_by_percent=(
-        "mutant: The uniform is a whole percentage, cut upwards",
-        lambda u: np.ceil(u * 100) / 100,
-    ),
     accept_by_eight_bits=("mutant: The uniform has eight bits", lambda u: np.rint(u * 256) / 256),
-    accept_in_half_precision=(
-        "mutant: The uniform passes through float16",
-        lambda u: np.array([u]).astype(np.float16)[0],
-    ),
-    accept_by_a_half=("mutant: The uniform alone is made a float16", lambda u: np.float16(u)),  # noqa: PLW0108
-    accept_by_a_cast_half=(
-        "mutant: The uniform alone is cast to float16, and back",
-        lambda u: float(np.float64(u).astype(np.float16)),
-    ),
-)
-specimens_of("exact", declared="token", function=correcting)(
-    correct_by_two_decimals=(
-        "mutant: The uniform of the correction is rounded to two decimals",
-        lambda u: np.round(u, 2),
-    ),
 )
 specimens_of(declared="token", function=accepting)(
     accept_by_twelve_decimals=("control: Rounded to twelve decimals", lambda u: np.round(u, 12)),
@@ -87,16 +53,6 @@ def racing(cut: Cut) -> SamplerFunction:
     return by_correction(correct)
 
 
-specimens_of("exact", declared="token", function=racing)(
-    correct_by_a_half_race=(
-        "mutant: The scores of a race are in float16, beside logits of 100, where many are equal",
-        lambda scores: (100 + scores).astype(np.float16),
-    ),
-    correct_by_a_race_of_decimals=(
-        "mutant: The scores of a race have one decimal",
-        lambda scores: np.round(scores, 1),
-    ),
-)
 specimens_of(declared="token", function=racing)(
     correct_by_a_single_race=(
         "control: The scores of a race are in float32",

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Computed, Draw, Noise
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Draw, Noise
 from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import Law
@@ -33,8 +33,8 @@ _MANY_SEEDS: Final = 2**24
 """Values of a random seed from which on two of them are taken to differ."""
 
 _MOST_FORMULAS: Final = 64
-_FORMULAS: Final[dict[tuple[object, maps.Chain], tuple[maps.Chain, Computed | None]]] = {}
-"""By what makes noises of one formula, and its chain: the chain, and what computes the noise."""
+_FORMULAS: Final[dict[maps.Chain, maps.Chain]] = {}
+"""Chains of noises of one formula, by themselves."""
 
 
 def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
@@ -42,18 +42,18 @@ def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     formula = (make.func, make.args) if isinstance(make, partial) else make
     if count < 2:
         return [make() for _ in range(count)]
-    return _drawn_once((formula, count), lambda: _several(make, formula, count))
+    return _drawn_once((formula, count), lambda: _several(make, count))
 
 
-def _several(make: Callable[[], Scalar], formula: object, count: int) -> list[Scalar]:
+def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     first = make()
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
         # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
-        chain, computed = _FORMULAS.setdefault((formula, first.chain), (first.chain, first.computed))
-        return [Noise(Draw(is_counted=False), chain, computed) for _ in range(count)]
+        chain = _FORMULAS.setdefault(first.chain, first.chain)
+        return [Noise(Draw(is_counted=False), chain) for _ in range(count)]
     return [first, *(make() for _ in range(count - 1))]
 
 
@@ -105,7 +105,7 @@ def _uniform_behind(asked: object, result: Any) -> Noise:
                 result.choose(_later(lambda: draw.rank(edges[1:-1])))
             else:
                 draw.low, draw.high = edges[int(result)].item(), edges[int(result) + 1].item()
-            return Noise(draw, maps.IDENTITY, np.float64)
+            return Noise(draw, maps.IDENTITY)
     return _two_at_once()
 
 
@@ -201,11 +201,8 @@ class Traced:
     """Enumerated decisions."""
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
-        """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
-        formats = {11: maps.HALF, 8: maps.BRAIN}
-        chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        make = partial(Noise, chain=chain, computed=np.float64 if bits == 53 else None)
-        return _drawn_once(("uniform", bits), lambda: make(Draw()))
+        """Draw a uniform on (0, 1)."""
+        return _drawn_once(("uniform", bits), lambda: Noise(Draw(), maps.IDENTITY))
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""

@@ -19,7 +19,6 @@ from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
     ARITHMETIC,
-    COMPARISONS,
     ORDERED,
     at_once,
     compared_with_many,
@@ -29,10 +28,10 @@ from spec_oracle.exact.interception.comparisons import (
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
-from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
+from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, tensors_in, write
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Untraceable
 from spec_oracle.exact.representatives import FEW
 from verifiers.arrays import Array
 
@@ -126,8 +125,7 @@ def on_boxes(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
         return _move(func, name, args, kwargs)
     if base in _ELEMENTWISE and kwargs.keys() <= _OPTIONS:
         return _elementwise(func, base, args, kwargs)
-    can_rank = args[0].dtype in (FLOATS if name not in _WINNERS else (*FLOATS, *LOW))
-    if name in _ORDERS and can_rank and (name[:3] not in ("max", "min") or len(args) > 1):
+    if name in _ORDERS and args[0].dtype in FLOATS and (name[:3] not in ("max", "min") or len(args) > 1):
         return _order(func, name, args, kwargs)
     if name in _FOLDS:
         return _fold(func, name, args, kwargs)
@@ -200,7 +198,7 @@ def _convert(
 
 def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords) -> torch.Tensor:
     """Let torch compute, then replace the elements that depend on a box."""
-    if all(type(v) in _NUMBERS or (v.numel() == 1 and v.dtype not in LOW) for v in args):
+    if all(type(v) in _NUMBERS or v.numel() == 1 for v in args):
         value = _ELEMENTWISE[base](
             *(boxes.element_of(v) if hasattr(v, "dtype") else v for v in args), **kwargs
         )
@@ -229,14 +227,13 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         many = compared_with_many(name, *objects)
         if many is not None:
             return torch.from_numpy(many)
-    common = torch.result_type(*args) if name in COMPARISONS and len(args) == 2 else None
-    operands = [_operand(value, common, where) for value in objects]
+    operands = [_operand(value, where) for value in objects]
     compute = _ELEMENTWISE[base]
     if is_repeated and len(operands) <= 2:
         compute = remembering(name)
     values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
-    write(result, where, values)  # rounded, as torch does after each operation in low precision
+    write(result, where, values)
     return result
 
 
@@ -257,17 +254,13 @@ def _at_once(
     return at_once(name, operands)
 
 
-def _operand(value: Array, common: torch.dtype | None, where: Booleans) -> list[Scalar]:
-    """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
+def _operand(value: Array, where: Booleans) -> list[Scalar]:
+    """Return what takes part where ``where`` is True."""
     if not isinstance(value, np.ndarray):
-        return [_rounded(value, common)] * np.count_nonzero(where)
+        return [value] * np.count_nonzero(where)
     whole = value if value.shape == where.shape else np.broadcast_to(value, where.shape)
     part: list[Scalar] = whole[where].tolist()
-    return [_rounded(element, common) for element in part] if common in LOW else part
-
-
-def _rounded(value: Scalar, dtype: torch.dtype | None) -> Scalar:
-    return value if isinstance(value, Symbol) or dtype not in LOW else LOW[dtype].at(float(value))
+    return part
 
 
 def _order(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
@@ -303,8 +296,6 @@ def _fold(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> obj
     where = np.asarray(getattr(np.logical_or, method)(boxed, axis=axis))
     result = func(*args, **kwargs)
     where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
-    if result.dtype in LOW:
-        current_run().cannot_trace(f"torch.{name}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, list(values[where]))
     return result
 
@@ -316,7 +307,7 @@ def _search(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> o
     if kwargs.get("sorter") is not None:
         current_run().cannot_trace(f"torch.{name}", "the boundaries have to be sorted first")
     side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
-    limits = (boundaries.float() if boundaries.dtype in LOW else boundaries).detach().numpy()
+    limits = boundaries.detach().double().numpy()
     where = boxes.boxed_positions(wanted)
     limits = limits[..., None, :] if limits.ndim > 1 else limits
     limits = np.broadcast_to(limits, (*wanted.shape, limits.shape[-1]))

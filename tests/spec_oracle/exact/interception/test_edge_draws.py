@@ -21,8 +21,6 @@ torch = pytest.importorskip("torch")
 BELOW_ONE = {
     "float64": 1 - 2.0**-53,
     "float32": 1 - 2.0**-24,
-    "float16": 1 - 2.0**-11,
-    "bfloat16": 1 - 2.0**-8,
 }
 LONGEST = 53 * math.log(2)
 """-log of the smallest double uniform above 0."""
@@ -46,8 +44,6 @@ NUMPY = {
 TORCH = {
     "rand": lambda g, n: torch.rand(n, generator=g, dtype=torch.float64),
     "rand of float32": lambda g, n: torch.rand(n, generator=g),
-    "rand of float16": lambda g, n: torch.rand(n, generator=g, dtype=torch.float16),
-    "rand of bfloat16": lambda g, n: torch.rand(n, generator=g, dtype=torch.bfloat16),
     "rand out": lambda _, n: torch.rand(n, out=torch.empty(n)),
     "rand_like": lambda _, n: torch.rand_like(torch.empty(n)),
     "uniform_": lambda g, n: torch.empty(n).uniform_(generator=g),

@@ -1,10 +1,9 @@
-"""Random numbers of torch on their ways out of tensors and back, in low precision, in order, and in threads.
+"""Random numbers of torch on their ways out of tensors and back, in order, and in threads.
 
 `COINS` are functions of p that land on True with probability p, each through another operation.
 """
 # ruff: noqa: PLW0108  (a draw must wait for its run)
 
-import functools
 import math
 import threading
 
@@ -19,8 +18,6 @@ from verifiers import Paths
 
 torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402  # after the check for torch
-
-from spec_oracle.exact.interception.libraries.torch_random import _rounds  # noqa: E402
 
 WEIGHTS = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
 
@@ -143,73 +140,6 @@ def test_equal_numbers_keep_their_order():
     assert law == {(0, 2, 3, 1): 1.0}
 
 
-LOW = [torch.float16, torch.bfloat16]
-
-
-@functools.cache
-def all_rounded(dtype, *, wraps):
-    """All uniforms of float32, rounded; what becomes 1 is 0 if drawn by torch. Values, and how often each."""
-    rounded = (torch.arange(2**24, dtype=torch.float32) * 2.0**-24).to(dtype)
-    if wraps:
-        rounded[rounded == 1] = 0
-    counts = torch.from_numpy(np.bincount(rounded.view(torch.int16).numpy()))
-    return torch.arange(len(counts), dtype=torch.int16).view(dtype), counts
-
-
-def share_below(dtype, bound, *, wraps):
-    """P(u < bound)."""
-    values, counts = all_rounded(dtype, wraps=wraps)
-    return float(counts[values < bound].sum() / 2**24)
-
-
-@pytest.mark.parametrize("dtype", LOW)
-@pytest.mark.parametrize("bound", [0.3, 0.5, 2.0**-12, 1.0])
-def test_low_precision_has_the_law_of_its_rounding(dtype, bound):
-    assert _rounds(dtype)
-    drawn = share_below(dtype, bound, wraps=True)
-    limit = torch.tensor([bound], dtype=dtype)
-    for function in (
-        lambda: torch.rand(1, dtype=dtype) < bound,
-        lambda: torch.rand_like(limit) < limit,
-        lambda: torch.rand(1, dtype=dtype).float() < limit.float(),
-    ):
-        assert call_law(lambda f=function: bool(f()), bool)[True] == pytest.approx(drawn, abs=1e-6)
-    converted = call_law(lambda: bool(torch.rand(1).to(dtype) < limit), bool)
-    assert converted[True] == pytest.approx(share_below(dtype, bound, wraps=False), abs=1e-6)
-    assert bound == 1 or abs(drawn - bound) > 1e-5
-
-
-def test_zero_is_likely_in_low_precision():
-    law = call_law(lambda: bool(torch.rand(1, dtype=torch.bfloat16) == 0), bool)
-    assert law[True] == pytest.approx(2.0**-9, abs=1e-6)
-
-
-RACES = {
-    "divided": lambda e, w: w / e,
-    "logarithms": lambda e, w: w.log() - e.log(),
-    "in single precision": lambda e, w: w.float() * 1.1 / e,
-}
-
-
-@pytest.mark.parametrize("name", RACES)
-@pytest.mark.parametrize("dtype", LOW)
-def test_races_in_low_precision(dtype, name):
-    """By the exponentials of a million uniforms: in bfloat16 ties move the distribution by up to 0.001."""
-    uniforms = (torch.arange(2**20, dtype=torch.float64) + 0.5) / 2**20
-    values, counts = (-uniforms.log()).to(dtype).unique(return_counts=True)
-    weights = torch.tensor([0.3, 0.7], dtype=dtype)
-    one, other = RACES[name](values[:, None], weights).double().numpy().T
-    masses = counts.double().numpy() / 2**20
-    order = np.argsort(other)
-    places = np.searchsorted(other[order], one, side="right")
-    wins = masses @ np.append(0, masses[order].cumsum())[places]
-    law = call_law(
-        lambda: int(RACES[name](torch.empty(2, dtype=dtype).exponential_(), weights).argmax()), int
-    )
-    assert law[0] == pytest.approx(wins, abs=1e-6)
-    assert abs(law[0] - 0.3) > 5e-6
-
-
 def written_after_numpy_saw_it(write):
     tensor = torch.zeros(2, dtype=torch.float64)
     seen = tensor.numpy()
@@ -231,10 +161,10 @@ def in_the_memory_of_an_array():
 
 
 REFUSED = {
-    "sum in low precision": lambda: torch.rand(1, dtype=torch.float16).sum() < 0.3,
+    "uniform in low precision": lambda: torch.rand(1, dtype=torch.bfloat16) < 0.5,
     "multinomial of low precision": lambda: torch.multinomial(WEIGHTS.half(), 1),
-    "values of a race of low precision": lambda: torch.rand(3, dtype=torch.bfloat16).max(0).values < 0.5,
-    "many of low precision": lambda: torch.rand(100, dtype=torch.bfloat16) < 0.5,
+    "conversion to low precision": lambda: torch.rand(1).to(torch.bfloat16) < 0.5,
+    "product in low precision": lambda: torch.rand(1).item() * WEIGHTS.half()[:1] < 0.3,
     "values of topk": lambda: race().topk(1).values < 1,
     "seen by numpy": lambda: written_after_numpy_saw_it(lambda tensor: tensor.uniform_()),
     "copied where numpy sees it": lambda: written_after_numpy_saw_it(
@@ -277,7 +207,7 @@ def test_the_law_of_a_call_hands_over_a_generator():
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_memory_of_new_tensors_holds_nothing_of_old_ones(dtype):
     def used_again():
         for _ in range(20):
