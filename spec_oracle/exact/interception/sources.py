@@ -83,49 +83,9 @@ class _Tape:
             _two_at_once()
         asked, result = self.items[self.place]
         if asked != request:
-            noise = _uniform_behind(asked, result)
-            self.items[self.place] = _UNIFORM, noise
-            result = noise if request == _UNIFORM else _index_of(noise, request)
+            _two_at_once()
         self.place += 1
         return cast("T", result)
-
-
-_UNIFORM: Final = ("uniform", 53)
-"""The request of a uniform number, to which ``choice`` and ``choices`` apply the inverse of their sums."""
-
-
-def _uniform_behind(asked: object, result: Any) -> Noise:
-    """Return the uniform number by which a request was answered; one that is chosen is between two sums."""
-    match asked, result:
-        case ("uniform", 53), Noise():
-            return result
-        case ("index", bytes() as law), _ if current_run().looked_at is None:
-            draw, edges = Draw(), np.concatenate([[0.0], _sums(law)])
-            if isinstance(result, Pending) and not result.is_decided:
-                result.choose(_later(lambda: draw.rank(edges[1:-1])))
-            else:
-                draw.low, draw.high = edges[int(result)].item(), edges[int(result) + 1].item()
-            return Noise(draw, maps.IDENTITY)
-    return _two_at_once()
-
-
-def _index_of(noise: Noise, request: object) -> Scalar:
-    """Return the index that a uniform number chooses."""
-    match request:
-        case ("index", bytes() as law) if not noise.draw.spent:
-            return Pending(_later(lambda: noise.draw.rank(_sums(law)[:-1])))
-    return _two_at_once()
-
-
-def _sums(law: bytes) -> Law:
-    """Return the cumulative probabilities of weights."""
-    sums: Law = np.frombuffer(law).cumsum()
-    scaled: Law = sums / sums[-1]
-    return scaled
-
-
-def _later(choose: Callable[[], int]) -> Callable[[], int]:
-    return current_run().later(choose)[0]
 
 
 def _two_at_once() -> NoReturn:

@@ -188,7 +188,7 @@ def _showing(name: str) -> property:
     return property(shown)
 
 
-_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand", "choice")
+_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand")
 """Methods that compute from uniform numbers."""
 _STAMP: Final = 4
 """Numbers of 32 bits or more that a generator draws in each call of a method: if equal, generators are."""

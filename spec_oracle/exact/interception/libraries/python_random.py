@@ -27,7 +27,7 @@ _bits: Final[Callable[[random.Random, int], int]] = random.Random.getrandbits
 _new: Final[Callable[..., random.Random]] = random.Random.__new__
 _seed: Final[Callable[..., None]] = random.Random.seed
 
-_INVERTING: Final = ("random", "expovariate", "choices")
+_INVERTING: Final = ("random", "expovariate")
 """Methods that compute from what `random.Random.random` returns."""
 
 _PLAIN: Final = ("uniform", "choice", "randint", "randrange", "shuffle", "seed", "getstate", "setstate")
