@@ -76,12 +76,6 @@ def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
     return by_accept(accept)
 
 
-specimens_of("exact", declared="token", function=in_a_pool)(
-    accept_a_thousandth_less_in_a_pool=(
-        "mutant: Threads of a pool compare uniforms with 0.998 of the ratio",
-        lambda u, ratio: bool(u < 0.998 * ratio),
-    ),
-)
 specimens_of(declared="token", function=in_a_pool)(
     accept_in_a_pool=("control: They compare them with the ratio", lambda u, ratio: bool(u < ratio)),
 )

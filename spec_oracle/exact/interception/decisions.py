@@ -19,15 +19,14 @@ class Decision(NamedTuple):
     """A decision that was taken.
 
     ``law`` of the outcomes, those that are ``tried``, in order, and those of them that should lead to the
-    same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and
-    the thread that asked (0 is the caller's). ``drawn``: which of the run's draws it decided, if known.
+    same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken.
+    ``drawn``: which of the run's draws it decided, if known.
     """
 
     law: Law
     tried: Indices
     alike: tuple[int, ...]
     outcome: int
-    thread: int
     values: Indices | None
     drawn: int | None = None
 
@@ -61,7 +60,7 @@ class Decision(NamedTuple):
 
     def is_as(self, other: "Decision") -> bool:
         """Whether the same was decided, by the same law."""
-        mine, theirs = ((d.outcome, d.alike, d.thread) for d in (self, other))
+        mine, theirs = ((d.outcome, d.alike) for d in (self, other))
         return mine == theirs and self.law.tobytes() == other.law.tobytes()
 
     def following(self) -> "Decision | None":

@@ -22,7 +22,6 @@ import numpy as np
 
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
@@ -109,7 +108,7 @@ def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
         torch_draws = drawn_by_torch
     token = active_source.set(source)
     try:
-        with drawn_by_numpy(seed), drawn_by_python(), traced_threads(torch_draws), torch_draws():
+        with drawn_by_numpy(seed), drawn_by_python(), torch_draws():
             yield
     finally:
         active_source.reset(token)

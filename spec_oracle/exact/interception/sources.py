@@ -18,7 +18,7 @@ import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Draw, Noise
-from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run
+from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run, is_traced
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import Law
 
@@ -194,12 +194,18 @@ class Traced:
         return refuse
 
 
-active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Traced())  # noqa: B039
+_TRACED: Final = Traced()
+active_source: ContextVar[Source] = ContextVar("source of random numbers", default=_TRACED)
 
 
 def source() -> Source:
     """Return the source in use."""
     return active_source.get()
+
+
+def is_asked() -> bool:
+    """Whether the source is to answer now; where no run is in progress, the libraries draw as always."""
+    return is_traced() or source() is not _TRACED
 
 
 def integer(count: int) -> Scalar:

@@ -4,7 +4,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from spec_oracle.exact.interception.sources import (
     distinct,
     from_stream,
     integer,
+    is_asked,
     seed_of,
     source,
 )
@@ -170,6 +171,8 @@ def _drawing(kind: type, name: str, formulas: type) -> Callable[..., object]:
     stream, drawn_by = "random" if name in _UNIFORMS else name, formulas()
 
     def method(self: Any, *args: Any, **named: Any) -> object:
+        if not is_asked():
+            return real(self, *args, **named)
         if formula is None:
             return source().other(f"{kind.__name__}.{name}", real)(self, *args, **named)
         position = "numpy", _bits_of(self._bit_generator, _STAMP).tobytes()
@@ -183,7 +186,7 @@ def _showing(name: str) -> property:
     real = getattr(np.random.BitGenerator, name).__get__
 
     def shown(self: np.random.BitGenerator) -> object:
-        return source().other(f"bit_generator.{name}", real)(self)
+        return source().other(f"bit_generator.{name}", real)(self) if is_asked() else real(self)
 
     return property(shown)
 
@@ -230,10 +233,16 @@ def drawn_by_numpy(seed: int | None = None) -> Iterator[None]:
         methods.enter_context(replaced(np.random.bit_generator, randbits=_own.getrandbits))
         for kind, changed in _METHODS.items():
             methods.enter_context(methods_replaced(kind, changed))
-        functions = {name: getattr(_stand_in, name) for name in _NAMES}
-        functions |= {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
-        methods.enter_context(functions_replaced(np.random, **functions, default_rng=_made))
+        methods.enter_context(functions_replaced(np.random, _functions()))
         yield
+
+
+@cache
+def _functions() -> dict[str, object]:
+    """Return methods of a generator, which stand in for the functions of the module."""
+    functions = {name: getattr(_stand_in, name) for name in _NAMES}
+    aliases = {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
+    return {**functions, **aliases, "default_rng": _made}
 
 
 def _bits(dtype: DTypeLike) -> int:

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from spec_oracle.exact.interception.sources import (
     distinct,
     from_stream,
     integer,
+    is_asked,
     seed_of,
     source,
 )
@@ -79,7 +80,8 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
 
     def method(self: random.Random, *args: Any, **named: Any) -> object:
         # A class of the user's that draws by itself, or names of temporary files: no random numbers of ours.
-        if type(self).random not in _traced or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
+        is_theirs = type(self).random not in _traced
+        if not is_asked() or is_theirs or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
             return real(self, *args, **named)
         if formula is None:
             return source().other(f"random.{name}", real)(self, *args, **named)
@@ -120,7 +122,15 @@ def drawn_by_python() -> Iterator[None]:
     The functions are those of another generator, so that the global one stays where it is.
     """
     _stand_in.setstate(random.getstate())
-    with methods_replaced(random.Random, _METHODS), methods_replaced(_OfSystem, _OF_SYSTEM):
-        functions: dict[str, object] = {name: getattr(_stand_in, name) for name in _NAMES}
-        with functions_replaced(random, **functions):
-            yield
+    with (
+        methods_replaced(random.Random, _METHODS),
+        methods_replaced(_OfSystem, _OF_SYSTEM),
+        functions_replaced(random, _functions()),
+    ):
+        yield
+
+
+@cache
+def _functions() -> dict[str, object]:
+    """Return methods of a generator, which stand in for the functions of the module."""
+    return {name: getattr(_stand_in, name) for name in _NAMES}

@@ -66,7 +66,7 @@ def untraced_modules() -> Iterator[None]:
 
     with (
         own_streams(),
-        functions_replaced(torch, **STAND_INS),
+        functions_replaced(torch, STAND_INS),
         replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
         replaced(torch.nn.Module, __call__=call),
     ):

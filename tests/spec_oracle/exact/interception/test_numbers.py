@@ -153,11 +153,6 @@ COINS = {
     "python bits": lambda p: random.getrandbits(53) / (1 << 53) < p,
     "python integer": lambda p: random.randint(0, 2**63 - 1) < p * 2**63,
     "legacy integers": lambda p: np.random.randint(2**31 - 1) / (2**31 - 1) < p,
-    "thread": in_a_thread,
-    "pool": in_a_pool,
-    "compared in a pool": lambda p: in_a_pool_of_threads(p, ThreadPoolExecutor(2)),
-    "compared in an old pool": lambda p: in_a_pool_of_threads(p, OLD_POOL),
-    "compared in an old thread": in_an_old_thread,
     "copies": deferred,
 }
 
@@ -185,13 +180,28 @@ def test_long_ranges_are_steps():
     assert call_law(lambda: int(RNG.integers(10, 5010) // 1000), int)[5] == pytest.approx(10 / 5000)
 
 
+IN_THREADS = {
+    "thread": in_a_thread,
+    "pool": in_a_pool,
+    "compared in a pool": lambda p: in_a_pool_of_threads(p, ThreadPoolExecutor(2)),
+    "compared in an old pool": lambda p: in_a_pool_of_threads(p, OLD_POOL),
+    "compared in an old thread": in_an_old_thread,
+}
+
+
+@pytest.mark.parametrize("name", IN_THREADS)
+def test_other_threads_are_refused(name):
+    with pytest.raises(CannotTraceError, match="another thread"):
+        enumerate_calls(lambda: IN_THREADS[name](0.3))
+
+
 def test_what_an_old_thread_cannot_decide_fails_the_run():
     def asks():
         u = uniform()
         ASKED.put(lambda: math.sin(u))
         return isinstance(ANSWERED.get(), float)
 
-    with pytest.raises(CannotTraceError, match="needs the value"):
+    with pytest.raises(CannotTraceError, match="another thread"):
         enumerate_calls(asks)
 
 
@@ -296,21 +306,6 @@ REFUSED = {
 def test_the_rest_is_refused(name):
     with pytest.raises(CannotTraceError, match=r"at .*test_numbers|return value"):
         enumerate_calls(REFUSED[name])
-
-
-def test_threads_that_draw_at_the_same_time_are_refused():
-    def racing():
-        gate = threading.Barrier(2)
-
-        def draw(_):
-            gate.wait()
-            return uniform() < 0.5
-
-        with ThreadPoolExecutor(2) as pool:
-            return tuple(pool.map(draw, range(2)))
-
-    with pytest.raises(CannotTraceError, match="threads"):
-        enumerate_calls(racing)
 
 
 def test_float_is_left_as_it_was():

@@ -5,7 +5,6 @@
 # ruff: noqa: PLW0108  (a draw must wait for its run)
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -36,14 +35,6 @@ def with_generator(p):
     assert (generator.device.type, generator.initial_seed()) == ("cpu", 7)
     u = torch.rand(1, generator=generator, dtype=torch.float64)
     return u < p and not torch.equal(state, generator.get_state())
-
-
-def in_a_thread(p):
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(bool(uniforms() < p)))
-    thread.start()
-    thread.join()
-    return answers[0]
 
 
 def attention(p):
@@ -85,7 +76,6 @@ COINS = {
     "randint": lambda p: torch.randint(2**63 - 1, (2,))[1] / (2**63 - 1) < p,
     "bits": lambda p: (torch.randint(2**63 - 1, (1,)) >> 10).double() * 2.0**-53 < p,
     "random_": lambda p: torch.empty(1, dtype=torch.int64).random_() < int(p * 2**63),
-    "thread": in_a_thread,
     "attention": attention,
 }
 
