@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spec_oracle.arrays import Objects, Size
-from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
     COMPARISONS,
     at_once,
@@ -37,7 +37,7 @@ _ELEMENTWISE: Final[dict[np.ufunc, np.ufunc]] = {
     getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
     for name, function in FUNCTIONS.items()
     if isinstance(getattr(np, name), np.ufunc)
-} | {np.divmod: np.frompyfunc(divided, 2, 2)}
+}
 
 _FEW: Final = 64
 """Elements from which on equal operations on equal noises are computed once."""
@@ -132,10 +132,9 @@ class NoiseArray(GuardedArray):
 
     def round(self, decimals: int = 0, out: Array = None) -> Array:
         """Round to so many decimals."""
-        if out is not None:
-            current_run().cannot_trace("numpy.round", "out= is not supported for random numbers")
-        rounded = np.frompyfunc(lambda value: FUNCTIONS["rint"](value, decimals=decimals), 1, 1)
-        return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
+        if has_symbols(self):
+            current_run().cannot_trace("numpy.round", "this function of a random number is not traced")
+        return _numbers(self).round(decimals, out)
 
 
 def has_symbols(value: object) -> bool:

@@ -63,17 +63,15 @@ def _clamp(value: Scalar, low: Scalar = None, high: Scalar = None) -> Scalar:
 
 
 def _quotient(left: Scalar, right: Scalar, rounding_mode: str | None = None) -> Scalar:
-    if rounding_mode == "floor":
-        return FUNCTIONS["floor_divide"](left, right)
     quotient = FUNCTIONS["divide"](left, right)
-    return FUNCTIONS["trunc"](quotient) if rounding_mode else quotient
+    return FUNCTIONS[rounding_mode](quotient) if rounding_mode else quotient  # "floor" or "trunc"
 
 
 _NAMES: Final = dict(
     pair.split(":")
     for pair in """
     sub:subtract mul:multiply div:divide pow:power neg:negative abs:absolute clamp_min:maximum
-    clamp_max:minimum __rshift__:right_shift round:rint
+    clamp_max:minimum round:rint
     lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal
     """.split()  # noqa: SIM905
 )
@@ -90,10 +88,8 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "addcdiv": lambda first, left, right, value=1: first + _scaled(_quotient(left, right), value),
     "clamp": _clamp,
     "nan_to_num": lambda value, *_: FUNCTIONS["positive"](value),
-    "frac": lambda value: value - FUNCTIONS["trunc"](value),
-    "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
 }
-_OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
+_OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode"})
 
 _FOLDS: Final = {
     "sum": (FUNCTIONS["add"], "reduce"),

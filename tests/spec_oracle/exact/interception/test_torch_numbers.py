@@ -62,19 +62,12 @@ COINS = {
     "from_numpy": lambda p: torch.from_numpy(uniforms(3).numpy() * 2)[1] < 2 * p,
     "tensor of items": lambda p: torch.tensor([uniforms().item(), 0.5], dtype=torch.float64)[0] < p,
     "nested tensor": lambda p: torch.tensor([[uniforms().item()], [0.5]]).double()[0, 0] < p,
-    "frac": lambda p: (uniforms() * 3).frac() < p,
-    "remainder": lambda p: uniforms() * 3 % 1 < p,
-    "fmod": lambda p: torch.fmod(uniforms() * 3, 1) < p,
-    "floor division": lambda p: uniforms() // p == 0,
     "division mode": lambda p: torch.div(uniforms(), p, rounding_mode="trunc") == 0,
-    "round": lambda p: (uniforms() - p + 0.5).round() == 0,
-    "decimals": lambda p: torch.round(uniforms() / 10 - p / 10 + 0.05, decimals=1) == 0,
     "ceil": lambda p: (uniforms() - p).ceil() == 0,
     "square": lambda p: uniforms().square() < p**2,
     "addcmul": lambda p: torch.addcmul(torch.ones(1), uniforms(), torch.tensor([2.0]), value=0.5) < 1 + p,
     "add alpha": lambda p: torch.add(torch.ones(1), uniforms(), alpha=2) < 1 + 2 * p,
     "randint": lambda p: torch.randint(2**63 - 1, (2,))[1] / (2**63 - 1) < p,
-    "bits": lambda p: (torch.randint(2**63 - 1, (1,)) >> 10).double() * 2.0**-53 < p,
     "random_": lambda p: torch.empty(1, dtype=torch.int64).random_() < int(p * 2**63),
     "attention": attention,
 }
@@ -100,9 +93,6 @@ TOKENS = {
         WEIGHTS.log()[:, None], 1, True, 1e-10, 0
     ).argmax(),
     "one-hot at a temperature": lambda: functional.gumbel_softmax(WEIGHTS.log(), tau=0.5, hard=True) @ ARANGE,
-    "remainder": lambda: torch.where((n := torch.randint(2**40, (1,)) % 10) < 2, 0, torch.where(n < 7, 1, 2))[
-        0
-    ],
 }
 ARANGE = torch.arange(3, dtype=torch.float64)
 
@@ -165,6 +155,8 @@ REFUSED = {
     "random activation": lambda: functional.rrelu(-torch.ones(2), training=True) < -0.2,
     "soft sample": lambda: functional.gumbel_softmax(WEIGHTS.log())[0] < 0.5,
     "sorted first": lambda: torch.searchsorted(WEIGHTS, uniforms(), sorter=torch.tensor([0, 2, 1])),
+    "remainder": lambda: uniforms() * 3 % 1 < 0.5,
+    "round": lambda: uniforms().round() == 0,
     "sine": lambda: math.sin(uniforms().item()) < 0.5,
 }
 
