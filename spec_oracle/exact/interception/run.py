@@ -114,10 +114,8 @@ class Run:
     failure: SpecOracleError | None = None
     boxed: dict[object, Any] = field(default_factory=dict)
     """Symbols that lie in tensors, by the number in the element; in low precision, by type and number."""
-    shown: dict[int, tuple[bool, object]] = field(default_factory=dict)
-    """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
-    has_frozen = False
-    """Whether numpy has a copy of one of these, so that writing to it is refused."""
+    shown: dict[int, object] = field(default_factory=dict)
+    """Tensors whose memory others know, by its address."""
     races: dict[object, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     draws = 0

@@ -2,7 +2,7 @@
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Any, Final
@@ -108,7 +108,8 @@ class _GeneratorMethods:
         if replace or size is None:
             index = drawn(size, lambda: int(categorical(weights)), np.int64)
         else:
-            index = np.array(_order(weights, math.prod(np.empty(size).shape)), dtype=np.int64).reshape(size)
+            places = distinct(weights, math.prod(np.empty(size).shape))
+            index = np.array([*map(int, places)], dtype=np.int64).reshape(size)
         return np.take(population, index, axis=axis)
 
     def multinomial(self, n: ArrayLike, pvals: ArrayLike, size: Size = None) -> Array:
@@ -121,16 +122,6 @@ class _GeneratorMethods:
             for _ in range(int(totals[index])):
                 counts[(*index, int(categorical(_probabilities(laws[index]))))] += 1
         return counts
-
-    def permutation(self, x: Array, axis: int = 0) -> Array:
-        """Return the elements in random order."""
-        population = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
-        return np.take(population, _order(np.ones(population.shape[axis])), axis=axis)
-
-    def shuffle(self, x: Array, axis: int = 0) -> None:
-        """Put the elements in random order, in place."""
-        order = _order(np.ones(np.shape(x)[axis] if isinstance(x, np.ndarray) else len(x)))
-        x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
 class _LegacyMethods(_GeneratorMethods):
@@ -258,11 +249,6 @@ def _shape(size: Size, *parameters: ArrayLike) -> Size:
 
 def _between(first: int, stop: int) -> Scalar:
     return first + integer(stop - first)
-
-
-def _order(weights: Sequence[float] | Floats, count: int | None = None) -> list[int]:
-    """Return so many different indices, or all, in random order."""
-    return [int(place) for place in distinct(weights, len(weights) if count is None else count)]
 
 
 def _probabilities(p: ArrayLike) -> Floats:

@@ -13,7 +13,6 @@ from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
 from spec_oracle.exact.interception.sources import (
     categorical,
-    distinct,
     from_stream,
     integer,
     is_asked,
@@ -67,10 +66,6 @@ class _PythonMethods:
             weights = [later - earlier for earlier, later in pairwise([0.0, *map(float, cum_weights)])]
         law = [1.0] * len(population) if weights is None else [float(weight) for weight in weights]
         return [population[int(categorical(law))] for _ in range(k)]
-
-    def sample(self, population: Sequence[T], k: int) -> list[T]:
-        """Draw ``k`` different elements."""
-        return [population[int(place)] for place in distinct([1.0] * len(population), k)]
 
 
 def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[..., object]:

@@ -145,21 +145,8 @@ def _randint(low: int, high: int, size: Sequence[int], **kwargs: object) -> torc
     return _shifted(torch.empty(size, **options), low, high)
 
 
-def _random_in_place(tensor: torch.Tensor) -> torch.Tensor:
-    """Fill with integers from 0 to the largest of the type, or to which all integers are floats of it."""
-    floating = tensor.dtype.is_floating_point
-    last = 2 ** _BITS[tensor.dtype] if floating else torch.iinfo(tensor.dtype).max
-    return _shifted(tensor, 0, last + 1)
-
-
 def _shifted(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
     return _filled(tensor, lambda: FUNCTIONS["add"](source().integer(high - low), low))
-
-
-def _randperm(count: int, **kwargs: object) -> torch.Tensor:
-    order = iter(distinct(np.ones(count), count))
-    options = {"dtype": torch.int64} | _tensor_options(kwargs)
-    return _filled(torch.empty(count, **options), lambda: next(order))
 
 
 RANDOM: Final[dict[str, Callable[..., torch.Tensor]]] = {
@@ -180,10 +167,5 @@ RANDOM: Final[dict[str, Callable[..., torch.Tensor]]] = {
     "randint.generator": partial(_randint, 0),
     "randint.low": _randint,
     "randint.low_generator": _randint,
-    "random_.default": _random_in_place,
-    "random_.from": _shifted,
-    "random_.to": lambda tensor, high: _shifted(tensor, 0, high),
-    "randperm.default": _randperm,
-    "randperm.generator": _randperm,
 }
 """Operators with an answer from the source; of all others that torch tags as random, it decides itself."""

@@ -75,7 +75,6 @@ CHOICES = {
     "randrange": lambda: PYTHON.randrange(1, 7, 2) // 2,
     "randint": lambda: PYTHON.randint(0, 2),
     "shuffle": lambda: (PYTHON.shuffle(order := [0, 1, 2]), order[0])[1],
-    "sample": lambda: PYTHON.sample(range(3), 2)[1],
     "choices by name": lambda: choices_by_name([0, 1, 2])[0],
     "secrets": lambda: secrets.randbelow(3),
     "choice of secrets": lambda: secrets.choice([0, 1, 2]),
