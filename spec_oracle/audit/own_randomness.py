@@ -27,7 +27,7 @@ from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
-from spec_oracle.exact.interception.own_draws import watched_draws
+from spec_oracle.exact.interception.other_draws import watched_draws
 from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, ModelBound

@@ -25,7 +25,7 @@ from spec_oracle.contracts import (
 )
 from spec_oracle.contracts.sampler import NO_OPTIONS
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.interception.edge_draws import edge_draws
+from spec_oracle.exact.interception.other_draws import edge_draws
 from spec_oracle.threads import CallEndedError, at_most
 from verifiers import Paths
 

@@ -6,6 +6,10 @@ After the first, the noises are no longer independent, so they are *spent*: what
 asked of them raises. That covers engines which share one vector of exponentials between the rows of
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
 is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
+
+*Guards* of noise against zeros, as ``+ 1e-10``, are left away in a race that has no closed form with them. A
+shift by e changes the distribution of a noise by e times its largest density at most, in total variation, and
+the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left away where it is met: `algebra`.
 """
 
 import math
@@ -19,8 +23,7 @@ from spec_oracle.arrays import Objects
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.errors import Line, here
-from spec_oracle.exact.interception.guards import unguarded
-from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, fresh_bounds, gumbel_form
+from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
@@ -28,6 +31,13 @@ _SPENT = "the random number was used before, in a race; more than one use of suc
 
 _HARDLY: Final = 1e-6
 """Part of the values of a draw that a guard may exclude."""
+
+_PLACES: Final = [10.0**-power for power in range(6, 1, -1)] + [n / 50 for n in range(1, 50)]
+_UNIFORMS: Final = [*_PLACES, *(1 - place for place in reversed(_PLACES[:5]))]
+"""Where the density of a noise is looked at."""
+
+_MARGIN: Final = 1.1
+"""Factor for what lies between these places."""
 
 
 def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = False) -> Objects:
@@ -110,6 +120,44 @@ def _without_guards(scores: list[Scalar]) -> list[Scalar]:
         return []
     current_run().leave_out(changed)
     return plain
+
+
+@lru_cache(maxsize=4096)
+def unguarded(chain: Chain) -> tuple[Chain, float]:
+    """Return a chain without what guards add, and the total variation that they make at most."""
+    kept: Chain = maps.IDENTITY
+    change = 0.0
+    for step in chain:
+        match step:
+            case Affine():
+                plain, shift = _without_shift(kept, step)
+                kept, change = maps.affine(kept, *plain), change + shift
+            case Log():
+                kept = maps.log(kept)
+            case Exp():
+                kept = maps.exp(kept)
+            case _:
+                return chain, 0.0
+    return kept, change
+
+
+def _without_shift(chain: Chain, step: Affine) -> tuple[Affine, float]:
+    """Return a step behind a chain without a small shift, and the total variation that the shift makes.
+
+    Of a uniform u, near u and 1 - u, its scale is left away, too.
+    """
+    offset, slope = step
+    near = Affine(0.0, slope) if chain else Affine(float(slope < 0), math.copysign(1.0, slope))
+    shift = abs((offset - near.offset) / slope) * _largest_density(chain) + abs(slope - near.slope)
+    return (near, shift) if shift <= MOST_GUARDED else (step, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _largest_density(chain: Chain) -> float:
+    """Return the largest probability density of a noise, per unit of its value."""
+    values = [maps.value_at(chain, uniform) for uniform in _UNIFORMS]
+    pairs = zip(_UNIFORMS, _UNIFORMS[1:], values, values[1:], strict=False)
+    return _MARGIN * max((v - u) / max(abs(y - x), 1e-300) for u, v, x, y in pairs)
 
 
 class _Order:

@@ -1,7 +1,7 @@
 """Where the random functions of the libraries get their numbers, and which numbers two calls share.
 
 What a library computes from uniforms is written once, in `libraries`, for any source: `Traced` has decisions,
-`spec_oracle.exact.interception.edge_draws` extreme numbers.
+`spec_oracle.exact.interception.other_draws` extreme numbers.
 
 A real generator moves in each call that is traced: some bits that it draws say where it is in its stream. Two
 calls at the same place, of generators of equal seeds, of copies, or of one whose state was set back, draw the

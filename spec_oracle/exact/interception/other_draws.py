@@ -1,22 +1,29 @@
-"""Randomness at its edges: uniforms that are exactly 0, or the largest number below 1.
+"""Random numbers other than traced ones: extreme ones, and ordinary ones whose askers are noted.
 
-Both can be drawn, about once in 2^53 (float64) or 2^24 (float32) times: too rarely for any test by sampling,
-often enough for a service. Every function that `spec_oracle.exact.interception.libraries` knows as a formula
-of uniforms gets such uniforms; the others draw as always. What comes out is what the library could return:
+*Edges* are uniforms that are exactly 0, or the largest number below 1. Both can be drawn, about once in 2^53
+(float64) or 2^24 (float32) times: too rarely for any test by sampling, often enough for a service. Functions
+that `spec_oracle.exact.interception.libraries` knows as a formula of uniforms get such uniforms; the others
+draw as always. What comes out is what the library could return:
 
 * numpy, ``random`` and torch document uniforms on [0, 1), as multiples of 2^-53, or of 2^-24 for float32.
 * numpy's exponential is 0 when the bits that it takes are all 0, and finite always; so is Python's.
 * numpy draws again for a Gumbel noise whose uniform is 0, so it is finite at both ends.
 * Choices with probabilities invert a uniform; integers are drawn as always.
 * torch documents that its exponential excludes 0: its smallest here comes from the smallest uniform above 0.
+
+*Watched draws*: code that is handed its random decisions must not ask numpy, ``random`` or torch for others.
+Seeds are ignored, so that code whose random numbers count does something else when it is called again.
 """
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from types import FrameType
+from typing import Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,12 +32,17 @@ from spec_oracle.exact.interception.libraries.python_random import drawn_by_pyth
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
+from spec_oracle.places import is_users, running_at
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ROOM: Final = str(Path(__file__).parent)
+_OF_RANDOMNESS: Final = ("numpy", "torch")
+"""Packages through which the user's code asks for random numbers."""
 
-class Ordinary:
+
+class _Ordinary:
     """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
 
     def __init__(self, seed: int) -> None:
@@ -62,7 +74,7 @@ class Ordinary:
         return real
 
 
-class _Edges(Ordinary):
+class _Edges(_Ordinary):
     """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
 
     drawn = 0
@@ -91,7 +103,7 @@ class EdgeDraws:
 def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
-    with drawn_from(source, array, seed):
+    with _drawn_from(source, array, seed):
         generator: object = np.random.default_rng(seed)
         if array == "torch":
             generator = import_module("torch").Generator().manual_seed(seed)
@@ -99,7 +111,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
 
 
 @contextlib.contextmanager
-def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
+def _drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
     """Let the random functions and the generators of numpy, ``random`` and torch draw from a source."""
     torch_draws: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
@@ -112,3 +124,57 @@ def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
             yield
     finally:
         active_source.reset(token)
+
+
+class WatchedDraws(_Ordinary):
+    """A `Source` of ordinary numbers that notes the ``lines`` of the user's code which ask for them.
+
+    Lines that call another package, which asks for them, are ``indirect``: a solver may start at random.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.lines: list[str] = []
+        self.indirect: list[str] = []
+
+    def multiple(self, first: int, last: int) -> int:
+        """Note the line, and draw."""
+        self._note()
+        return super().multiple(first, last)
+
+    def integer(self, count: int) -> int:
+        """Note the line, and draw."""
+        self._note()
+        return super().integer(count)
+
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
+        """Return the real function, which notes the line first."""
+
+        def noted(*arguments: P.args, **keywords: P.kwargs) -> R:
+            self._note()
+            return real(*arguments, **keywords)
+
+        return noted
+
+    def _note(self) -> None:
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
+        while frame is not None and _passes_on(frame.f_code.co_filename):
+            frame = frame.f_back
+        is_direct = frame is not None and is_users(frame.f_code.co_filename)
+        (self.lines if is_direct else self.indirect).append(running_at(frame))
+
+
+@lru_cache(maxsize=4096)
+def _passes_on(filename: str) -> bool:
+    """Whether a source file is of this room, or of a library that is asked for random numbers."""
+    parts = Path(filename).parts
+    package = parts[parts.index("site-packages") + 1] if "site-packages" in parts else ""
+    return filename.startswith((_ROOM, "<")) or package in _OF_RANDOMNESS
+
+
+@contextlib.contextmanager
+def watched_draws(array: str = "numpy", seed: int = 0) -> Iterator[WatchedDraws]:
+    """Watch which code asks for random numbers; what it gets comes from a stream of the watch's own."""
+    watched = WatchedDraws(seed)
+    with _drawn_from(watched, array, seed):
+        yield watched

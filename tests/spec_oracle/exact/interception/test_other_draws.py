@@ -12,7 +12,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.interception.edge_draws import edge_draws
+from spec_oracle.exact.interception.other_draws import edge_draws
 from tests.strategies import by_day
 
 torch = pytest.importorskip("torch")
