@@ -165,13 +165,14 @@ def interception() -> Iterator[FloatCalls]:
     if _open:
         yield _open[0]
         return
+    _, torch_runs = _torch_contexts()  # imported before anything is replaced
     with (
         one_torch_thread(),
         _seldom_collected(),
         drawn_by_numpy(),
         drawn_by_python(),
         traced_arrays(),
-        _torch_contexts()[1](),
+        torch_runs(),
         FloatCalls() as float_calls,
     ):
         _open.append(float_calls)

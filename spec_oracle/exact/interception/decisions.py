@@ -11,8 +11,8 @@ NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
 
-_array: Final = np.array
-"""As it is when nothing is traced: what foreign code calls by this name looks for symbols."""
+_array, _asarray = np.array, np.asarray
+"""As they are when nothing is traced: what foreign code calls by these names looks for symbols."""
 
 
 class Decision(NamedTuple):
@@ -76,7 +76,7 @@ def normalised(weights: Sequence[float] | Law) -> Law:
         kept = [mass if (mass := float(weight)) >= NEGLIGIBLE * total else 0.0 for weight in weights]
         total = kept[0] + kept[1]
         return _array([kept[0] / total, kept[1] / total])
-    law = np.asarray(weights, dtype=np.float64)
+    law = _asarray(weights, dtype=np.float64)
     total = np.add.reduce(law)
     if np.minimum.reduce(law) < NEGLIGIBLE * total:
         law = np.where(law >= NEGLIGIBLE * total, law, 0.0)

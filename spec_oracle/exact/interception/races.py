@@ -27,6 +27,8 @@ from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, 
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
+_array, _empty = np.array, np.empty  # as they are when nothing is traced
+
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
 _HARDLY: Final = 1e-6
@@ -45,7 +47,7 @@ def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = 
 
     With ``none_wins``, the first place is that of the first score that is no number (NaN), if there is one.
     """
-    found = np.empty((*scores.shape[:-1], count), dtype=object)
+    found = _empty((*scores.shape[:-1], count), dtype=object)
     for row in np.ndindex(scores.shape[:-1]):
         some = scores[row].tolist()
         none = [n for n, score in enumerate(some) if _is_none(score)] if none_wins else []
@@ -211,7 +213,7 @@ class _Order:
             weights = _race_weights(tuple(noise.chain for noise in noises), largest=self._largest)
         if weights is None:
             current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
-        winner = current_run().decide(weights, np.array(runners))
+        winner = current_run().decide(weights, _array(runners))
         for draw in draws:
             draw.spent = _SPENT
         self._draws.update(draws)

@@ -27,6 +27,8 @@ from verifiers.arrays import Array
 FLOATS: Final = (torch.float32, torch.float64)
 INTEGERS: Final = (torch.int32, torch.int64)
 
+_array, _full, _zeros = np.array, np.full, np.zeros  # as they are when nothing is traced
+
 _CAPACITY = (1 << 20) - 1  # the last payload, all ones, is the NaN that vectorised log1p computes
 _FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
 _INTEGER_BASE = -0x5A500000
@@ -55,7 +57,7 @@ def boxed_positions(tensor: torch.Tensor) -> Array:
         return None
     array = _shared(tensor)
     if array.size == 1:
-        return None if _handle(array.item()) is None else np.full(array.shape, fill_value=True)
+        return None if _handle(array.item()) is None else _full(array.shape, fill_value=True)
     least = np.minimum.reduce(array, axis=None)
     if dtype in INTEGERS:
         if least > _INTEGER_BASE:
@@ -134,15 +136,14 @@ def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
         return
     if tensor.dtype not in INTEGERS and Pending in set(map(type, values)):
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
-    where = np.asarray(where)
-    chosen = np.array([isinstance(value, Symbol) for value in values], dtype=bool)
+    chosen = _array([isinstance(value, Symbol) for value in values], dtype=bool)
     if not chosen.all():
         _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
     if not chosen.any():
         return
     array = _shared(tensor)
-    handles = np.array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
-    positions = np.zeros(array.shape, dtype=bool)
+    handles = _array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
+    positions = _zeros(array.shape, dtype=bool)
     positions[where] = chosen
     if tensor.dtype in INTEGERS:
         array[positions] = _INTEGER_BASE - handles

@@ -35,6 +35,9 @@ from spec_oracle.exact.interception.symbols import Pending, Scalar, Untraceable
 from spec_oracle.exact.representatives import FEW
 from verifiers.arrays import Array
 
+_zeros: Final = np.zeros
+"""As it is when nothing is traced."""
+
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
 _MOVES: Final = _CONVERSIONS | frozenset(
     """
@@ -202,7 +205,7 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         boxes.write_element(result, value)
         return result
     shape = np.broadcast_shapes(*(tuple(value.shape) for value in args if isinstance(value, torch.Tensor)))
-    where = np.zeros(shape, dtype=bool)
+    where = _zeros(shape, dtype=bool)
     boxed = [boxes.boxed_positions(value) if isinstance(value, torch.Tensor) else None for value in args]
     for some in boxed:
         if some is not None:

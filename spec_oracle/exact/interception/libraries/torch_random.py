@@ -17,6 +17,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import settle, tensors
 from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.symbols import Scalar
 
+_full: Final = np.full
 _default_generator: Final = torch.default_generator
 
 STAND_IN: Final = torch.Generator()
@@ -63,7 +64,7 @@ def _type_of_draws(args: Arguments, kwargs: Keywords) -> torch.dtype:
 
 def _filled(tensor: torch.Tensor, make: Callable[[], Scalar], *, is_formula: bool = False) -> torch.Tensor:
     """Write fresh calls of ``make`` into every element; see `alike` for formulas."""
-    everywhere, count = np.full(tuple(tensor.shape), fill_value=True), tensor.numel()
+    everywhere, count = _full(tuple(tensor.shape), fill_value=True), tensor.numel()
     write(tensor, everywhere, alike(make, count) if is_formula else [make() for _ in range(count)])
     return tensor
 
