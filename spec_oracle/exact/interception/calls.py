@@ -232,6 +232,11 @@ def _torch_contexts() -> tuple[Context, Context]:
     return enumerated_torch, untraced_modules
 
 
+_state_of_numpy: Final = np.random.get_state
+_state_of_python: Final = random.getstate
+"""Of the global streams, whatever stands in for these functions."""
+
+
 @contextmanager
 def _untouched_streams() -> Iterator[None]:
     """Raise `UnrepeatableError` when a global random stream moved: real randomness entered the result."""
@@ -242,15 +247,17 @@ def _untouched_streams() -> Iterator[None]:
 
 
 def _streams() -> list[object]:
-    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002
+    numpy_state = _state_of_numpy(legacy=False)
     assert isinstance(numpy_state, dict)
     states: list[object] = [
-        random.getstate(),
+        _state_of_python(),
         numpy_state["state"]["key"].tobytes(),
         numpy_state["state"]["pos"],
     ]
     if "torch" in sys.modules:
-        states.append(sys.modules["torch"].get_rng_state().numpy().tobytes())
+        from spec_oracle.exact.interception.libraries.torch_random import default_generator
+
+        states.append(default_generator.get_state().numpy().tobytes())
     return states
 
 

@@ -18,7 +18,8 @@ from spec_oracle.exact.interception.sources import Traced, alike, categorical, d
 from spec_oracle.exact.interception.symbols import Scalar
 
 _full: Final = np.full
-_default_generator: Final = torch.default_generator
+default_generator: Final = torch.default_generator
+"""As it is when nothing is traced."""
 
 STAND_IN: Final = torch.Generator()
 """Stands in for the default generator while code is traced, so that this one stays where it is."""
@@ -37,7 +38,7 @@ def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
         return from_stream(position, func.overloadpacket.__name__, partial(RANDOM[name], *args, **named))
     for tensor in tensors_in(args, kwargs):
         settle(tensor, f"torch.{name}")
-    generators = [_default_generator, *filter(None, [kwargs.get("generator")])]
+    generators = [default_generator, *filter(None, [kwargs.get("generator")])]
     states = [generator.get_state() for generator in generators]
     result = func(*args, **kwargs)
     on_cpu = all(tensor.device.type == "cpu" for tensor in tensors_in(result))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.random import rand as legacy_by_name
 
-from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, sample_call
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, interception, sample_call
 from tests.spec_oracle.exact.interception.support import call_law
 
 torch = pytest.importorskip("torch")
@@ -233,6 +233,19 @@ def test_generators_draw_as_always_afterwards():
     assert all(type(number) is float and 0 <= number < 1 for number in drawn)
     PYTHON.setstate(before)
     assert "random" not in vars(random.Random)
+
+
+def test_global_generators_are_traced_in_one_context_for_several_calls():
+    with interception():
+        for draw in (random.random, np.random.rand, lambda: torch.rand(1).item()):
+            law = call_law(lambda draw=draw: bool(draw() < 0.25), bool)
+            assert law == pytest.approx({True: 0.25, False: 0.75})
+
+
+def test_functions_draw_as_always_between_calls_of_one_context():
+    with interception():
+        numbers = [PYTHON.random(), NUMPY.random(), LEGACY.rand(), np.zeros(1)[0]]
+        assert all(type(number) in (float, np.float64) for number in numbers)
 
 
 def test_a_sampled_call_shares_numbers_too():
