@@ -66,7 +66,7 @@ tree-sampler-without-replacement tree-sampler-sample-and-match
 
 token-rule recycled-uniform inverse-cdf point-mass python-random legacy-numpy block-rule
 torch-race-with-shared-noise torch-inverse-cdf-search recursive-rejection no-bonus
-hash-of-a-counter accept-in-a-pool handed-column-by-column watched-exact-array-and-right
+hash-of-a-counter handed-column-by-column watched-exact-array-and-right
 shape-blocks-with-a-tail mixed-requests-of-all-kinds
 
 system system-with-stop-and-budget point-mass-rule-over-siblings any-draft-length

@@ -42,7 +42,7 @@ _ELEMENTWISE: Final[dict[np.ufunc, np.ufunc]] = {
 _FEW: Final = 64
 """Elements from which on equal operations on equal noises are computed once."""
 
-_HOLDING: Final = (np.dtype(np.float64), np.dtype(np.float32))
+HOLDING: Final = (np.dtype(np.float64), np.dtype(np.float32))
 """Types of arrays that may hold noise."""
 
 _HALF: Final = np.dtype(np.float16)
@@ -177,7 +177,7 @@ def converted(array: Array, dtype: DType) -> Array:
         return passing_for(objects, dtype) if has_symbols(objects) else objects.astype(dtype)
     if dtype.kind == "b":
         return objects.astype(bool)
-    if dtype not in _HOLDING:
+    if dtype not in HOLDING:
         current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
 

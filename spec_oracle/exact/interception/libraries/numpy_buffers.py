@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 from spec_oracle.exact.interception.errors import is_foreign
 from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import (
+    HOLDING,
     NoiseArray,
     converted,
     has_symbols,
@@ -62,11 +63,7 @@ def traced_arrays() -> Iterator[None]:
 def _allocating(real: Callable[..., Array]) -> Callable[..., Array]:
     def allocate(*args: object, **kwargs: object) -> Array:
         array = real(*args, **kwargs)
-        if (
-            active_run.get() is None
-            or type(array) is not np.ndarray
-            or array.dtype not in (np.float64, np.float32)
-        ):
+        if active_run.get() is None or type(array) is not np.ndarray or array.dtype not in HOLDING:
             return array
         ours = is_foreign(sys._getframe(1).f_code.co_filename)  # noqa: SLF001  (the documented way)
         return passing_for(array.astype(object), array.dtype) if ours else array

@@ -49,6 +49,13 @@ def filled(p):
     return numbers[1] < p
 
 
+def buffer_of_singles(p):
+    """Names of types have another meaning once a random number was made one: arrays must hold it still."""
+    numbers = np.zeros(2, dtype=np.float32)
+    numbers[0] = np.float32(uniform())
+    return float(numbers[0]) < p
+
+
 def in_a_thread(p):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(uniform() < p))
@@ -135,6 +142,7 @@ COINS = {
     "buffer like another": lambda p: buffer(p, lambda shape: np.zeros_like(np.ones(shape))),
     "buffer in place": buffer_in_place,
     "filled": filled,
+    "buffer of a code that makes numbers": buffer_of_singles,
     "CDF in a buffer": inverse,
     "spawn": lambda p: RNG.spawn(2)[1].random() < p,
     "numpy Generator": lambda p: np.random.Generator(np.random.PCG64(3)).random() < p,
