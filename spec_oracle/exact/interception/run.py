@@ -113,7 +113,7 @@ class Run:
     is_cut = is_over = False
     failure: SpecOracleError | None = None
     boxed: dict[object, Any] = field(default_factory=dict)
-    """Symbols that lie in tensors, by the number in the element; in low precision, by type and number."""
+    """Symbols that lie in tensors, by the number in the element."""
     shown: dict[int, object] = field(default_factory=dict)
     """Tensors whose memory others know, by its address."""
     races: dict[object, Any] = field(default_factory=dict)
