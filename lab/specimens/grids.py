@@ -1,11 +1,9 @@
 """The token rule by numbers that are cut to a grid: coarse ones are lossy by too little for samples.
 
-The uniform of a test, that of a correction, or the noises of a race; and tests that older threads make.
+The uniform of a test, or the noises of a race.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,24 +55,4 @@ specimens_of(declared="token", function=racing)(
         "control: The scores of a race are in float32",
         lambda scores: scores.astype(np.float32),
     ),
-)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Return this process's threads: specimens are sent to other processes, and threads cannot be."""
-    return ThreadPoolExecutor(2)
-
-
-def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
-    """Return the rule whose threads, older than any call, compare uniforms sampled by the caller."""
-
-    def accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-        return _pool().submit(accepts, rng.random(), p[i, x[i]] / q[i, x[i]]).result()
-
-    return by_accept(accept)
-
-
-specimens_of(declared="token", function=in_a_pool)(
-    accept_in_a_pool=("control: They compare them with the ratio", lambda u, ratio: bool(u < ratio)),
 )

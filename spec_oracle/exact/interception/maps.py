@@ -54,6 +54,9 @@ Step: TypeAlias = Affine | Log | Exp | Floor
 Chain: TypeAlias = tuple[Step, ...]
 
 IDENTITY: Chain = ()
+FINE = 2.0**24
+"""Equally likely values of which there are so many are idealised: taken for a uniform real number."""
+
 _NEGATION = Affine(0.0, -1.0)
 _COMPLEMENT = Affine(1.0, -1.0)
 _FLOOR = Floor()
@@ -61,8 +64,12 @@ _FLOOR = Floor()
 
 def affine(chain: Chain, offset: float, slope: float) -> Chain:
     """Return ``offset + slope * chain``; the slope must not be zero."""
-    if chain[-1:] == (_FLOOR,) and slope == 1 and offset == math.floor(offset):
-        return floor(affine(chain[:-1], offset, 1.0))
+    if chain[-1:] == (_FLOOR,):
+        if slope == 1 and offset == math.floor(offset):
+            return floor(affine(chain[:-1], offset, 1.0))
+        match chain:
+            case (Affine(_, count), _) if abs(count) >= FINE and not _is_integral(offset, slope):
+                chain = chain[:-1]
     if chain and isinstance(chain[-1], Affine):
         offset, slope = offset + slope * chain[-1].offset, slope * chain[-1].slope
         chain = chain[:-1]

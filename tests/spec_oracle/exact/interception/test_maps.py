@@ -112,3 +112,12 @@ def test_rounding_that_decides_is_not_guessed():
     binary = affine(floor(affine(IDENTITY, 0.0, 1024.0)), 0.0, 2.0**-10)
     assert maps.threshold(binary, 0.5) == (0.5, True)
     assert maps.threshold(binary, 0.5, inclusive=True) == (0.5 + 2.0**-10, True)
+
+
+def test_fine_integers_are_idealised():
+    count = 2.0**53
+    integer = floor(affine(IDENTITY, 0.0, count))
+    assert affine(integer, 0.0, 1 / count) == IDENTITY
+    coarse = floor(affine(IDENTITY, 0.0, 2.0**16))
+    assert affine(coarse, 0.0, 2.0**-16) != IDENTITY
+    assert floor(affine(integer, 3.0, 1.0)) == affine(integer, 3.0, 1.0)
