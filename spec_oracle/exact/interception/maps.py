@@ -170,7 +170,7 @@ def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[f
             case Affine(offset, slope):
                 bound = (bound - offset) / slope
                 increasing ^= slope < 0
-                exact &= offset == 0 and abs(math.frexp(slope)[0]) == 0.5
+                exact &= offset == 0 and (bound == 0 or abs(math.frexp(slope)[0]) == 0.5)
             case Log():
                 bound, exact = _exp(bound), False
             case Exp():

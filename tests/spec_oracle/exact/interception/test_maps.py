@@ -109,6 +109,7 @@ def test_rounding_that_decides_is_not_guessed():
     tenths = affine(floor(affine(IDENTITY, 0.0, 1000.0)), 0.0, 1e-3)
     assert math.isnan(maps.threshold(tenths, 0.3)[0])
     assert maps.threshold(tenths, 0.30001)[0] == pytest.approx(0.301)
+    assert maps.threshold(tenths, 0.0) == (0.0, True)  # zero is no rounded product
     binary = affine(floor(affine(IDENTITY, 0.0, 1024.0)), 0.0, 2.0**-10)
     assert maps.threshold(binary, 0.5) == (0.5, True)
     assert maps.threshold(binary, 0.5, inclusive=True) == (0.5 + 2.0**-10, True)
