@@ -43,7 +43,7 @@ tree-ring-of-eight-buffers
 
 tree-sampler-rows-by-depth tree-sampler-siblings-taken-for-independent
 
-always-accept last-draft-unverified accept-uniform-reused epsilon-in-ratio accept-by-two-decimals
+always-accept last-draft-unverified accept-uniform-reused epsilon-in-ratio
 torch-floored-residual torch-one-uniform-per-request residual-not-updated target-not-renormalised
 zero-uniform-accepts empty-residual-yields-id-0 draft-token-overwritten stale-draft-buffer
 generator-not-advanced fixed-seed floor-under-residual last-tile-lost block-option-ignored
@@ -66,7 +66,7 @@ tree-sampler-without-replacement tree-sampler-sample-and-match
 
 token-rule recycled-uniform inverse-cdf point-mass python-random legacy-numpy block-rule
 torch-race-with-shared-noise torch-inverse-cdf-search recursive-rejection no-bonus
-hash-of-a-counter accept-in-a-pool handed-column-by-column watched-exact-array-and-right
+hash-of-a-counter handed-column-by-column watched-exact-array-and-right
 shape-blocks-with-a-tail mixed-requests-of-all-kinds
 
 system system-with-stop-and-budget point-mass-rule-over-siblings any-draft-length

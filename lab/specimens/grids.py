@@ -1,16 +1,14 @@
 """The token rule by numbers that are cut to a grid: coarse ones are lossy by too little for samples.
 
-The uniform of a test, that of a correction, or the noises of a race; and tests that older threads make.
+The uniform of a test, or the noises of a race.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from lab.specimens.foreign.rows import Array, by_accept, by_correction, invert, residual
+from lab.specimens.foreign.rows import Array, by_accept, by_correction, residual
 from lab.specimens.specimen import specimens_of
 from spec_oracle.contracts import SamplerFunction
 
@@ -27,45 +25,10 @@ def accepting(cut: Cut) -> SamplerFunction:
     return by_accept(accept)
 
 
-def correcting(cut: Cut) -> SamplerFunction:
-    """Return the rule whose correction is chosen by such a number."""
-
-    def correct(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-        return invert(residual(p[i], q[i]), cut(rng.random()))
-
-    return by_correction(correct)
-
-
 specimens_of("exact", declared="token", function=accepting)(
-    accept_by_two_decimals=("mutant: The uniform is rounded to two decimals", lambda u: np.round(u, 2)),
-    accept_by_rounded_float=("mutant: Python rounds the uniform to three decimals", lambda u: round(u, 3)),
-    accept_by_thousandths=(
-        "mutant: The uniform is one of a thousand, cut downwards",
-        lambda u: np.floor(u * 1000) / 1000,
-    ),
-    accept_by_percent=(
-        "mutant: The uniform is a whole percentage, cut upwards",
-        lambda u: np.ceil(u * 100) / 100,
-    ),
-    accept_by_eight_bits=("mutant: The uniform has eight bits", lambda u: np.rint(u * 256) / 256),
-    accept_in_half_precision=(
-        "mutant: The uniform passes through float16",
-        lambda u: np.array([u]).astype(np.float16)[0],
-    ),
-    accept_by_a_half=("mutant: The uniform alone is made a float16", lambda u: np.float16(u)),  # noqa: PLW0108
-    accept_by_a_cast_half=(
-        "mutant: The uniform alone is cast to float16, and back",
-        lambda u: float(np.float64(u).astype(np.float16)),
-    ),
-)
-specimens_of("exact", declared="token", function=correcting)(
-    correct_by_two_decimals=(
-        "mutant: The uniform of the correction is rounded to two decimals",
-        lambda u: np.round(u, 2),
-    ),
+    accept_by_eight_bits=("mutant: The uniform has eight bits", lambda u: np.floor(u * 256) / 256),
 )
 specimens_of(declared="token", function=accepting)(
-    accept_by_twelve_decimals=("control: Rounded to twelve decimals", lambda u: np.round(u, 12)),
     accept_by_24_bits=("control: A grid of 24 bits, as float32 has", lambda u: np.floor(u * 2**24) / 2**24),
     accept_by_a_scaled_uniform=("control: Scaled, shifted and back", lambda u: ((u * 3 + 1) - 1) / 3),
     accept_by_a_single=("control: The uniform is made a float32", lambda u: float(np.float32(u))),
@@ -87,45 +50,9 @@ def racing(cut: Cut) -> SamplerFunction:
     return by_correction(correct)
 
 
-specimens_of("exact", declared="token", function=racing)(
-    correct_by_a_half_race=(
-        "mutant: The scores of a race are in float16, beside logits of 100, where many are equal",
-        lambda scores: (100 + scores).astype(np.float16),
-    ),
-    correct_by_a_race_of_decimals=(
-        "mutant: The scores of a race have one decimal",
-        lambda scores: np.round(scores, 1),
-    ),
-)
 specimens_of(declared="token", function=racing)(
     correct_by_a_single_race=(
         "control: The scores of a race are in float32",
         lambda scores: scores.astype(np.float32),
     ),
-)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Return this process's threads: specimens are sent to other processes, and threads cannot be."""
-    return ThreadPoolExecutor(2)
-
-
-def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
-    """Return the rule whose threads, older than any call, compare uniforms sampled by the caller."""
-
-    def accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-        return _pool().submit(accepts, rng.random(), p[i, x[i]] / q[i, x[i]]).result()
-
-    return by_accept(accept)
-
-
-specimens_of("exact", declared="token", function=in_a_pool)(
-    accept_a_thousandth_less_in_a_pool=(
-        "mutant: Threads of a pool compare uniforms with 0.998 of the ratio",
-        lambda u, ratio: bool(u < 0.998 * ratio),
-    ),
-)
-specimens_of(declared="token", function=in_a_pool)(
-    accept_in_a_pool=("control: They compare them with the ratio", lambda u, ratio: bool(u < ratio)),
 )

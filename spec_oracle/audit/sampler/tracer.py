@@ -26,6 +26,7 @@ from spec_oracle.exact.interception import (
     TooManyBranchesError,
     enumerate_calls,
     guarded,
+    interception,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.threads import raising
@@ -85,13 +86,14 @@ def laws_after(
     """Return the law after each possible draft, by its row in the table; errors as above."""
     table = draft_table(instance, drafting)
     found = {}
-    for row in np.flatnonzero(table.law.probability).tolist():
-        trees = table.drafts(np.array([row]))
-        drafts = trees.paths if isinstance(drafting, Siblings) else trees
-        key = b"".join(repr(array.shape).encode() + array.tobytes() for array in code.arguments(drafts))
-        if key not in known:
-            known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
-        found[row] = known[key]
+    with interception():
+        for row in np.flatnonzero(table.law.probability).tolist():
+            trees = table.drafts(np.array([row]))
+            drafts = trees.paths if isinstance(drafting, Siblings) else trees
+            key = b"".join(repr(array.shape).encode() + array.tobytes() for array in code.arguments(drafts))
+            if key not in known:
+                known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
+            found[row] = known[key]
     return found
 
 

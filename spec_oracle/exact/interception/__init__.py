@@ -8,7 +8,14 @@ calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import Leaf, enumerate_calls, guarded, outcomes, sample_call
+from spec_oracle.exact.interception.calls import (
+    Leaf,
+    enumerate_calls,
+    guarded,
+    interception,
+    outcomes,
+    sample_call,
+)
 from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.run import Branch
@@ -23,6 +30,7 @@ __all__ = [
     "UnrepeatableError",
     "enumerate_calls",
     "guarded",
+    "interception",
     "outcomes",
     "sample_call",
 ]

@@ -22,10 +22,9 @@ from spec_oracle.exact.interception.decisions import NEGLIGIBLE
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
-from spec_oracle.exact.interception.sources import categorical
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
-__all__ = ["FUNCTIONS", "decided", "divided", "truncate"]
+__all__ = ["FUNCTIONS", "decided", "truncate"]
 
 _FEW = 64
 """Integer parts are decided at once if there are so few; so the fractional part can be traced, too."""
@@ -215,46 +214,24 @@ def _floor(value: Scalar) -> Scalar:
     return float(_between(whole, int(low), int(high))) if high - low <= _FEW else whole
 
 
-@elementwise(np.round, "rint")
-def _rounded(value: Scalar, decimals: int = 0) -> Scalar:
-    """Round to the nearest; ties have probability 0 for noise that is continuous."""
-    (value,) = resolved("round", value)
-    if not isinstance(value, Noise):
-        return np.round(value, decimals)
-    if not maps.is_continuous(value.chain):
-        stuck("round", "ties are possible")
-    return _divide(_floor(_add(_multiply(value, 10.0**decimals), 0.5)), 10.0**decimals)
+def _of_numbers(numeric: Function) -> Function:
+    """Enter a function of numbers: integers that are not decided yet are decided, noise is refused."""
+
+    def function(*values: Scalar) -> Scalar:
+        name = numeric.__name__
+        found = resolved(name, *values)
+        if any(isinstance(value, Noise) for value in found):
+            stuck(name, "this function of a random number is not traced")
+        return numeric(*found)
+
+    return elementwise(numeric)(function)
 
 
-@elementwise(np.floor_divide)
-def _floor_divide(left: Scalar, right: Scalar) -> Scalar:
-    left, right = resolved("floor division", left, right)
-    if isinstance(left, Noise) and maps.is_integral(left.chain) and right == int(right) and right > 0:
-        return Noise(left.draw, maps.floor_divided(left.chain, int(right)))
-    return _floor(_divide(left, right))
-
-
-@elementwise(np.remainder)
-def _remainder(left: Scalar, right: Scalar) -> Scalar:
-    left, right = resolved("remainder", left, right)
-    if isinstance(left, Noise) and isinstance(right, int) and left.draw.is_fresh:
-        match left.chain:
-            case (maps.Affine(0.0, count), maps.Floor()) if 0 < right <= LARGEST_RANGE < count:
-                # The quotient is not traced any more.
-                left.draw.spent = "the random number was used before, its remainder was taken"
-                whole, more = divmod(int(count), right)
-                return categorical([whole + (n < more) for n in range(right)])
-    return _subtract(left, _multiply(_floor_divide(left, right), right))
-
-
-@elementwise(np.bitwise_and)
-def _bitwise_and(left: Scalar, right: Scalar) -> Scalar:
-    """Take the lowest bits of an integer."""
-    if not isinstance(right, Symbol) and right >= 0 and (right & (right + 1)) == 0:
-        return _remainder(left, int(right) + 1)
-    return np.bitwise_and(decided(left, "bitwise and"), decided(right, "bitwise and"))
-
-
+for _numeric in (np.floor_divide, np.remainder, np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+    _of_numbers(_numeric)
+_of_numbers(np.left_shift)
+_of_numbers(np.right_shift)
+_rounded: Final = _of_numbers(np.rint)
 elementwise(np.log1p)(lambda value: _log(_add(value, 1.0)))
 elementwise(np.expm1)(lambda value: _subtract(_exp(value), 1.0))
 elementwise(np.log2)(lambda value: _divide(_log(value), math.log(2)))
@@ -267,15 +244,6 @@ elementwise(np.positive)(lambda value: value)
 elementwise(np.absolute)(lambda value: _multiply(value, -1.0) if less(value, 0.0) else value)
 elementwise(np.clip)(lambda value, low, high: _minimum(_maximum(value, low), high))
 elementwise(np.ceil)(lambda value: _multiply(_floor(_multiply(value, -1.0)), -1.0))
-elementwise(np.right_shift)(lambda value, bits: _floor_divide(value, 1 << int(bits)))
-elementwise(np.left_shift)(lambda value, bits: _multiply(value, 1 << int(bits)))
-elementwise(np.bitwise_or)(lambda left, right: np.bitwise_or(decided(left, "or"), decided(right, "or")))
-elementwise(np.bitwise_xor)(lambda left, right: np.bitwise_xor(decided(left, "xor"), decided(right, "xor")))
-
-
-def divided(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
-    """Return quotient and remainder."""
-    return _floor_divide(left, right), _remainder(left, right)
 
 
 _OPERATORS: Final = (
@@ -297,7 +265,7 @@ def _operator(function: Function, *, reflected: bool = False) -> Function:
 def _give_operators() -> None:
     """Put Python's operators on symbols: they are here because they compute, and `symbols` is below."""
     named = [pair.split(":") for pair in _OPERATORS.split()]
-    for name, function in [*((name, FUNCTIONS[numpys]) for name, numpys in named), ("divmod", divided)]:
+    for name, function in ((name, FUNCTIONS[numpys]) for name, numpys in named):
         setattr(Symbol, f"__{name}__", _operator(function))
         setattr(Symbol, f"__r{name}__", _operator(function, reflected=True))
     for name, numpys in (pair.split(":") for pair in _COMPARING.split()):
@@ -311,14 +279,12 @@ def _give_operators() -> None:
         "trunc": decided,
         "floor": lambda symbol: decided(_floor(symbol), "floor"),
         "ceil": lambda symbol: decided(FUNCTIONS["ceil"](symbol), "ceil"),
-        "round": lambda symbol, digits=None: (
-            decided(_rounded(symbol), "round") if digits is None else _rounded(symbol, decimals=digits)
-        ),
+        "round": lambda symbol, _=None: int(_rounded(symbol)),
     }
     for name, method in methods.items():
         setattr(Symbol, f"__{name}__", method)
-    # numpy.round of a scalar asks for this method, with out=None.
-    Symbol.round = lambda symbol, decimals=0, **_: _rounded(symbol, decimals=decimals)  # type: ignore[attr-defined]
+    # numpy.round of a scalar asks for this method.
+    Symbol.round = lambda symbol, *_, **__: _rounded(symbol)  # type: ignore[attr-defined]
 
 
 _give_operators()

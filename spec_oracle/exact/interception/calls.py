@@ -19,7 +19,6 @@ from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_float import FloatCalls
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import Branch, Deadline, Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.exact.representatives import OPEN, Indices, Law
@@ -136,7 +135,7 @@ def sample_call(
 
 def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]], Found]) -> Found:
     """Return what is ``explored`` of a function whose random numbers are intercepted."""
-    torch_run, torch_runs = _torch_contexts()
+    torch_run, _ = _torch_contexts()
 
     def settled_call() -> T:
         with torch_run():
@@ -145,23 +144,42 @@ def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]]
         settled: T = _settled(result)
         return settled
 
-    with (
-        _untouched_streams(),
-        one_torch_thread(),
-        _seldom_collected(),
-        drawn_by_numpy(),
-        drawn_by_python(),
-        traced_arrays(),
-        torch_runs(),
-        traced_threads(torch_run),
-        FloatCalls() as float_calls,
-    ):
+    with _untouched_streams(), interception() as float_calls:
         while True:
             try:
                 return explored(settled_call)
             except CannotTraceError as error:
                 if not float_calls.learn(error):
                     raise
+
+
+_open: list[FloatCalls] = []
+
+
+@contextmanager
+def interception() -> Iterator[FloatCalls]:
+    """Replace the libraries' functions, for runs; a context around several calls does it once for all.
+
+    Outside of runs the functions do what they always do.
+    """
+    if _open:
+        yield _open[0]
+        return
+    _, torch_runs = _torch_contexts()  # imported before anything is replaced
+    with (
+        one_torch_thread(),
+        _seldom_collected(),
+        drawn_by_numpy(),
+        drawn_by_python(),
+        traced_arrays(),
+        torch_runs(),
+        FloatCalls() as float_calls,
+    ):
+        _open.append(float_calls)
+        try:
+            yield float_calls
+        finally:
+            _open.clear()
 
 
 @contextmanager
@@ -191,7 +209,7 @@ def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]
         tried = stand.chances.nonzero()[0]
         for value in tried.tolist():
             filled = _with_token(branch.result, int(stand.values[value]))
-            decision = Decision(stand.chances, tried, (), value, 0, stand.values)
+            decision = Decision(stand.chances, tried, (), value, stand.values)
             yield branch.weight * float(stand.chances[value]), filled, (*branch.script, decision)
 
 
@@ -214,6 +232,11 @@ def _torch_contexts() -> tuple[Context, Context]:
     return enumerated_torch, untraced_modules
 
 
+_state_of_numpy: Final = np.random.get_state
+_state_of_python: Final = random.getstate
+"""Of the global streams, whatever stands in for these functions."""
+
+
 @contextmanager
 def _untouched_streams() -> Iterator[None]:
     """Raise `UnrepeatableError` when a global random stream moved: real randomness entered the result."""
@@ -224,15 +247,17 @@ def _untouched_streams() -> Iterator[None]:
 
 
 def _streams() -> list[object]:
-    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002
+    numpy_state = _state_of_numpy(legacy=False)
     assert isinstance(numpy_state, dict)
     states: list[object] = [
-        random.getstate(),
+        _state_of_python(),
         numpy_state["state"]["key"].tobytes(),
         numpy_state["state"]["pos"],
     ]
     if "torch" in sys.modules:
-        states.append(sys.modules["torch"].get_rng_state().numpy().tobytes())
+        from spec_oracle.exact.interception.libraries.torch_random import default_generator
+
+        states.append(default_generator.get_state().numpy().tobytes())
     return states
 
 

@@ -32,37 +32,13 @@ def elementwise(numeric: Function, name: str = "") -> Callable[[Function], Funct
         def function(*values: Scalar, **options: object) -> Scalar:
             for value in values:  # of every comparison: a generator takes longer
                 if isinstance(value, Symbol):
-                    found = symbolic(*values, **options)
-                    return _computed(found, numeric, values, options) if type(found) is Noise else found
+                    return symbolic(*values, **options)
             with np.errstate(all="ignore"):
                 return numeric(*values, **options)
 
         return FUNCTIONS.setdefault(name or numeric.__name__, function)
 
     return enter
-
-
-_EXACT: Final = (np.dtype(np.float64), np.dtype(np.int64))
-"""Types of operands with which a float64 stays one."""
-
-
-def _computed(
-    found: Noise, numeric: Function, values: tuple[Scalar, ...], options: dict[str, object]
-) -> Noise:
-    """Return the noise that was found; made of another one it knows by which operation it was computed."""
-    places = [place for place, value in enumerate(values) if isinstance(value, Symbol)]
-    made_of = values[places[0]]
-    if not isinstance(made_of, Noise) or found is made_of:
-        return found
-    inner, place = made_of.computed, places[0]
-    is_double = all(getattr(value, "dtype", np.float64) in _EXACT for value in values)
-    if inner is None or len(places) > 1 or found.draw is not made_of.draw or not is_double:
-        found.computed = None
-    else:
-        found.computed = lambda uniform: numeric(
-            *values[:place], inner(uniform), *values[place + 1 :], **options
-        )
-    return found
 
 
 ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
@@ -85,12 +61,12 @@ def remembering(name: str) -> Function:
     known: dict[tuple[object, ...], tuple[Noise, Scalar]] = {}
 
     def once(noise: Noise, place: int, number: float | None) -> Scalar:
-        key = id(noise.chain), id(noise.computed), place, number
+        key = id(noise.chain), place, number
         if key not in known:
             values = (noise, number)[: 2 - (number is None)]
             known[key] = noise, function(*(values if place == 0 else values[::-1]))
         result = known[key][1]
-        return Noise(noise.draw, result.chain, result.computed) if type(result) is Noise else result
+        return Noise(noise.draw, result.chain) if type(result) is Noise else result
 
     def compute(*values: Scalar) -> Scalar:
         left, right = (*values, None)[:2]
@@ -103,11 +79,7 @@ def remembering(name: str) -> Function:
             return once(noise, place, number)
         unit = once(noise, place, 1.0) if name == "divide" and place else noise
         slope = 1.0 / number if name == "divide" and not place else number
-        inner, numeric = noise.computed, getattr(np, name)
-        computed = None
-        if inner is not None:
-            computed = partial(_of_two, numeric, inner, number, place)
-        return Noise(noise.draw, maps.affine(unit.chain, 0.0, slope), computed)
+        return Noise(noise.draw, maps.affine(unit.chain, 0.0, slope))
 
     return compute
 
@@ -129,11 +101,10 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
     noises, first = operands[place], operands[place][0]
     if type(first) is not Noise or not maps.is_continuous(first.chain):
         return None
-    chain, formula = first.chain, first.computed
     numbers = operands[1 - place] if len(operands) == 2 else ()
     if not _are_alike(noises, first) or not set(map(type, numbers)) <= {float}:
         return None
-    key = name, place, id(chain), id(formula), np.array(numbers).tobytes()
+    key = name, place, id(first.chain), np.array(numbers).tobytes()
     if key not in _KEPT:
         if sum(len(found) for _, found in _KEPT.values()) + len(noises) > _KEPT_NUMBERS:
             _KEPT.clear()
@@ -141,31 +112,20 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
         _KEPT[key] = first, list(map(remembering(name), *several))
     found = _KEPT[key][1]
     if not numbers and type(made := found[0]) is Noise:
-        return [Noise(noise.draw, made.chain, made.computed) for noise in noises]
+        return [Noise(noise.draw, made.chain) for noise in noises]
     return [
-        Noise(noise.draw, made.chain, made.computed) if type(made) is Noise else made
+        Noise(noise.draw, made.chain) if type(made) is Noise else made
         for noise, made in zip(noises, found if numbers else found * len(noises), strict=True)
     ]
 
 
 def _are_alike(noises: Sequence[Scalar], first: Noise) -> bool:
     """Whether all are fresh noises of the formula of the first."""
-    chain, formula = first.chain, first.computed
+    chain = first.chain
     for one in noises:  # of as many as tokens: a generator takes longer
-        if type(one) is not Noise or one.chain is not chain or one.computed is not formula:
-            return False
-        if not one.draw.is_fresh:
+        if type(one) is not Noise or one.chain is not chain or not one.draw.is_fresh:
             return False
     return True
-
-
-def _of_two(
-    numeric: Function, inner: Callable[[float], float], number: float, place: int, uniform: float
-) -> float:
-    """Compute a function of a noise, whose ``place`` is 0 or 1, and a number."""
-    value = inner(uniform)
-    found: float = numeric(number, value) if place else numeric(value, number)
-    return found
 
 
 def is_scalar(value: object) -> bool:

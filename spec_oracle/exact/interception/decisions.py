@@ -11,23 +11,22 @@ NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
 
-_array: Final = np.array
-"""As it is when nothing is traced: what foreign code calls by this name looks for symbols."""
+_array, _asarray = np.array, np.asarray
+"""As they are when nothing is traced: what foreign code calls by these names looks for symbols."""
 
 
 class Decision(NamedTuple):
     """A decision that was taken.
 
     ``law`` of the outcomes, those that are ``tried``, in order, and those of them that should lead to the
-    same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and
-    the thread that asked (0 is the caller's). ``drawn``: which of the run's draws it decided, if known.
+    same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken.
+    ``drawn``: which of the run's draws it decided, if known.
     """
 
     law: Law
     tried: Indices
     alike: tuple[int, ...]
     outcome: int
-    thread: int
     values: Indices | None
     drawn: int | None = None
 
@@ -61,7 +60,7 @@ class Decision(NamedTuple):
 
     def is_as(self, other: "Decision") -> bool:
         """Whether the same was decided, by the same law."""
-        mine, theirs = ((d.outcome, d.alike, d.thread) for d in (self, other))
+        mine, theirs = ((d.outcome, d.alike) for d in (self, other))
         return mine == theirs and self.law.tobytes() == other.law.tobytes()
 
     def following(self) -> "Decision | None":
@@ -77,7 +76,7 @@ def normalised(weights: Sequence[float] | Law) -> Law:
         kept = [mass if (mass := float(weight)) >= NEGLIGIBLE * total else 0.0 for weight in weights]
         total = kept[0] + kept[1]
         return _array([kept[0] / total, kept[1] / total])
-    law = np.asarray(weights, dtype=np.float64)
+    law = _asarray(weights, dtype=np.float64)
     total = np.add.reduce(law)
     if np.minimum.reduce(law) < NEGLIGIBLE * total:
         law = np.where(law >= NEGLIGIBLE * total, law, 0.0)

@@ -8,19 +8,19 @@ the draws (a race) or raises `CannotTraceError`.
 
 Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
 zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a conversion between float64 and
-float32 changes nothing. Numbers of lower precision are rounded exactly, and so are integers.
+float32 changes nothing. Integers are rounded exactly.
 """
 
 import math
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
 from spec_oracle.exact.interception.run import Afterwards, current_run
-from spec_oracle.exact.interception.symbols import Scalar, Symbol
+from spec_oracle.exact.interception.symbols import Symbol
 from spec_oracle.exact.representatives import OPEN, Law
 
 LARGEST_RANGE: Final = 4096
@@ -73,22 +73,14 @@ class Draw:
         return number
 
 
-Computed: TypeAlias = Callable[[float], float]
-"""From a uniform to the value of a noise, rounded as the foreign code rounds it."""
-
-
 class Noise(Symbol):
-    """A monotone function, ``chain``, of one uniform, ``draw``.
+    """A monotone function, ``chain``, of one uniform, ``draw``."""
 
-    ``computed`` is known only of what is computed in float64 all the way.
-    """
+    __slots__ = ("chain", "draw")
 
-    __slots__ = ("chain", "computed", "draw")
-
-    def __init__(self, draw: Draw, chain: maps.Chain, computed: Computed | None = None) -> None:
+    def __init__(self, draw: Draw, chain: maps.Chain) -> None:
         self.draw = draw
         self.chain = chain
-        self.computed = computed
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -117,7 +109,7 @@ class Noise(Symbol):
             current_run().cannot_trace("comparison", self.draw.spent)
         cut, increasing = maps.threshold(self.chain, bound, inclusive=inclusive)
         if math.isnan(cut):
-            cut = self._first_beyond(bound, inclusive=inclusive, increasing=increasing)
+            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
         return self.draw.is_below(cut) == increasing
 
     def share_below(self, bound: float) -> float:
@@ -125,34 +117,3 @@ class Noise(Symbol):
         cut, increasing = maps.threshold(self.chain, bound)
         share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
         return share if increasing else 1.0 - share
-
-    def _first_beyond(self, bound: float, *, inclusive: bool, increasing: bool) -> float:
-        """Return the uniform at which a comparison turns, by bisection on what the code computes.
-
-        Functions that are rounded correctly stay monotone, so that there is one such place.
-        """
-        compute = self.computed
-        if compute is None:
-            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
-        low, high = self.draw.low, self.draw.high
-        while low < (middle := (low + high) / 2) < high:
-            with np.errstate(all="ignore"):
-                value = compute(middle)
-            if (value <= bound if inclusive else value < bound) == increasing:
-                low = middle
-            else:
-                high = middle
-        return high
-
-
-def low_precision(noise: Noise, step: maps.Rounded) -> Noise:
-    """Return the noise rounded to a number format."""
-    inner = noise.computed
-    computed = None if inner is None else lambda uniform: np.float64(step.at(float(inner(uniform))))
-    return Noise(noise.draw, maps.rounded(noise.chain, step), computed)
-
-
-def single(value: Scalar) -> Scalar:
-    """Return a value in float32: as a real number a noise stays what it is."""
-    is_new = isinstance(value, Noise) and value.computed is not None
-    return Noise(value.draw, value.chain) if is_new else value

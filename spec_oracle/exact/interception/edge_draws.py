@@ -22,7 +22,6 @@ import numpy as np
 
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
@@ -31,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Ordinary:
+class _Ordinary:
     """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
 
     def __init__(self, seed: int) -> None:
@@ -63,7 +62,7 @@ class Ordinary:
         return real
 
 
-class _Edges(Ordinary):
+class _Edges(_Ordinary):
     """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
 
     drawn = 0
@@ -92,7 +91,7 @@ class EdgeDraws:
 def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
-    with drawn_from(source, array, seed):
+    with _drawn_from(source, array, seed):
         generator: object = np.random.default_rng(seed)
         if array == "torch":
             generator = import_module("torch").Generator().manual_seed(seed)
@@ -100,7 +99,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
 
 
 @contextlib.contextmanager
-def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
+def _drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
     """Let the random functions and the generators of numpy, ``random`` and torch draw from a source."""
     torch_draws: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
@@ -109,7 +108,7 @@ def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
         torch_draws = drawn_by_torch
     token = active_source.set(source)
     try:
-        with drawn_by_numpy(seed), drawn_by_python(), traced_threads(torch_draws), torch_draws():
+        with drawn_by_numpy(seed), drawn_by_python(), torch_draws():
             yield
     finally:
         active_source.reset(token)

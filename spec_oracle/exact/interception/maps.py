@@ -2,8 +2,7 @@
 
 A chain is a tuple of steps, applied from left to right to u in (0, 1). Affine maps, logarithm and
 exponential are enough for strictly monotone functions: 1/y is exp(-log y), y**s is exp(s log y), log1p and
-expm1 are a step each with an affine one. Integers and numbers of low precision come of steps that are
-constant in places: floor, and rounding to a number format.
+expm1 are a step each with an affine one. Integers come of a step that is constant in places: floor.
 
 Chains are kept in a normal form, so that equal functions built in different ways mostly have equal chains,
 and so that exponential and Gumbel noise can be recognised (`gumbel_form`).
@@ -51,61 +50,7 @@ class Floor(NamedTuple):
         return (math.floor(bound) + 1.0 if beyond else float(math.ceil(bound))), True
 
 
-class Rounded(NamedTuple):
-    """The step from y to the nearest number with so many binary digits, from 2**lowest on; ties to even.
-
-    With ``wraps``, y is a uniform on (0, 1), and what would be rounded to 1 becomes 0 instead. To keep the
-    step increasing, that part of the uniform, of length ``wraps``, is moved in front of the rest.
-    """
-
-    digits: int
-    lowest: int
-    wraps: float = 0.0
-
-    def at(self, value: float) -> float:
-        """Return the nearest number of the format."""
-        if self.wraps and value <= self.wraps:
-            return 0.0
-        spacing = self._spacing(value - self.wraps)
-        return round((value - self.wraps) / spacing) * spacing
-
-    def jump(self, bound: float, *, beyond: bool) -> tuple[float, bool]:
-        """Return where the values begin that are at least ``bound`` (above it if ``beyond``), as `Floor`."""
-        if bound == -math.inf or (self.wraps and (bound < 0 or (bound == 0 and not beyond))):
-            return -math.inf, True
-        infinite = math.ldexp(1.0, 2 - self.lowest)
-        if bound >= infinite:
-            bound, beyond = infinite, False
-        if beyond:
-            low = self._not_above(bound)
-            high = -self._below(-low)
-        else:
-            high = -self._not_above(-bound)
-            low = self._below(high)
-        return (low + high) / 2 + self.wraps, (low / (high - low)) % 2 == 1
-
-    def _spacing(self, value: float) -> float:
-        exponent = math.frexp(value)[1] - 1 if value else self.lowest
-        return math.ldexp(1.0, max(exponent, self.lowest) - self.digits + 1)
-
-    def _not_above(self, value: float) -> float:
-        spacing = self._spacing(value)
-        return math.floor(value / spacing) * spacing
-
-    def _below(self, value: float) -> float:
-        """Return the number before ``value``, which is one of the format."""
-        spacing = self._spacing(value)
-        if value > 0 and math.frexp(value)[0] == 0.5 and value > math.ldexp(1.0, self.lowest):
-            spacing /= 2
-        return value - spacing
-
-
-HALF = Rounded(11, -14)
-"""float16."""
-BRAIN = Rounded(8, -126)
-"""bfloat16."""
-
-Step: TypeAlias = Affine | Log | Exp | Floor | Rounded
+Step: TypeAlias = Affine | Log | Exp | Floor
 Chain: TypeAlias = tuple[Step, ...]
 
 IDENTITY: Chain = ()
@@ -114,11 +59,12 @@ FINE = 2.0**24
 
 _NEGATION = Affine(0.0, -1.0)
 _COMPLEMENT = Affine(1.0, -1.0)
+_FLOOR = Floor()
 
 
 def affine(chain: Chain, offset: float, slope: float) -> Chain:
     """Return ``offset + slope * chain``; the slope must not be zero."""
-    if chain[-1:] == (Floor(),):
+    if chain[-1:] == (_FLOOR,):
         if slope == 1 and offset == math.floor(offset):
             return floor(affine(chain[:-1], offset, 1.0))
         match chain:
@@ -156,17 +102,6 @@ def floor(chain: Chain) -> Chain:
     return chain if is_integral(chain) else (*chain, Floor())
 
 
-def floor_divided(chain: Chain, divisor: int) -> Chain:
-    """Return an integral chain over a positive integer, rounded down: floor(floor(y) / d) = floor(y / d)."""
-    inner = chain[:-1] if isinstance(chain[-1], Floor) else chain
-    return (*affine(inner, 0.0, 1 / divisor), Floor())
-
-
-def rounded(chain: Chain, step: Rounded) -> Chain:
-    """Round to a number format, unless that was the last thing that was done."""
-    return chain if chain and chain[-1] == step else (*chain, step)
-
-
 def negation(chain: Chain) -> Chain:
     """Return -chain."""
     return affine(chain, 0.0, -1.0)
@@ -193,13 +128,7 @@ def _is_integral(*values: float) -> bool:
 
 def is_continuous(chain: Chain) -> bool:
     """Whether no value has a probability of its own."""
-    for step in chain:  # noqa: SIM110  # asked of every token of a race: a generator takes longer
-        if isinstance(step, _WITH_STEPS):
-            return False
-    return True
-
-
-_WITH_STEPS = (Floor, Rounded)
+    return _FLOOR not in chain
 
 
 def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
@@ -217,7 +146,7 @@ def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
                 value = math.log(value) if value > 0 else -math.inf
             case Exp():
                 value = _exp(value)
-            case Floor() | Rounded() if math.isfinite(value):
+            case Floor() if math.isfinite(value):
                 value = step.at(value + side * 4 * math.ulp(value))  # rounding errors are smaller
     return value
 
@@ -241,12 +170,12 @@ def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[f
             case Affine(offset, slope):
                 bound = (bound - offset) / slope
                 increasing ^= slope < 0
-                exact &= offset == 0 and abs(math.frexp(slope)[0]) == 0.5
+                exact &= offset == 0 and (bound == 0 or abs(math.frexp(slope)[0]) == 0.5)
             case Log():
                 bound, exact = _exp(bound), False
             case Exp():
                 bound, exact = (math.log(bound) if bound > 0 else -math.inf), False
-            case Floor() | Rounded():
+            case Floor():
                 beyond, slack = increasing == inclusive, 0.0 if exact else 8 * math.ulp(bound)
                 if slack and step.jump(bound - slack, beyond=beyond) != step.jump(
                     bound + slack, beyond=beyond

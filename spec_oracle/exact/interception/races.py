@@ -7,57 +7,39 @@ asked of them raises. That covers engines which share one vector of exponentials
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
 is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
 
-Noises that are rounded take part with all their values: a race of them is one of discrete noises. In half
-precision a noise has some 20,000 values. Their probabilities are lengths of intervals of its uniform, the
-ends of which are those of the intervals that are rounded to one value, taken back through the functions
-before. Ties are won as in numpy: by the first of the largest (or smallest), or the first that is no number.
+*Guards* of noise against zeros, as ``+ 1e-10``, are left away in a race that has no closed form with them. A
+shift by e changes the distribution of a noise by e times its largest density at most, in total variation, and
+the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left away where it is met: `algebra`.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Objects
+from spec_oracle.arrays import Objects
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.errors import Line, here
-from spec_oracle.exact.interception.guards import unguarded
-from spec_oracle.exact.interception.maps import (
-    BRAIN,
-    HALF,
-    Affine,
-    Chain,
-    Exp,
-    Floor,
-    GumbelForm,
-    Log,
-    Rounded,
-    fresh_bounds,
-    gumbel_form,
-    value_at,
-)
+from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+
+_array, _empty = np.array, np.empty  # as they are when nothing is traced
 
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
 _HARDLY: Final = 1e-6
 """Part of the values of a draw that a guard may exclude."""
 
-_MOST_VALUES: Final = 70_000
-"""Most values of one noise."""
+_PLACES: Final = [10.0**-power for power in range(6, 1, -1)] + [n / 50 for n in range(1, 50)]
+_UNIFORMS: Final = [*_PLACES, *(1 - place for place in reversed(_PLACES[:5]))]
+"""Where the density of a noise is looked at."""
 
-_MOST_CELLS: Final = 10_000_000
-"""Most values of all noises of a race, times the noises."""
-
-_TAIL: Final = 2.0**-53
-"""Beyond that part of the uniforms at either end no values are told apart."""
-
-_Table: TypeAlias = tuple[Floats, Floats]
-"""Values, which ascend, and their probabilities; both [n]."""
+_MARGIN: Final = 1.1
+"""Factor for what lies between these places."""
 
 
 def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = False) -> Objects:
@@ -65,7 +47,7 @@ def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = 
 
     With ``none_wins``, the first place is that of the first score that is no number (NaN), if there is one.
     """
-    found = np.empty((*scores.shape[:-1], count), dtype=object)
+    found = _empty((*scores.shape[:-1], count), dtype=object)
     for row in np.ndindex(scores.shape[:-1]):
         some = scores[row].tolist()
         none = [n for n, score in enumerate(some) if _is_none(score)] if none_wins else []
@@ -86,9 +68,9 @@ def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pend
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
         current_run().cannot_trace("race", "a score is neither a number nor known random noise")
-    if key not in races and not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
-        races[key] = partial(_with_ties, list(scores), largest), []
     if key not in races:
+        if not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
+            current_run().cannot_trace("race", "ties are possible")
         races[key] = _order(list(scores), largest=largest).place, []
     place, found = races[key]
     if len(found) < count:
@@ -142,43 +124,50 @@ def _without_guards(scores: list[Scalar]) -> list[Scalar]:
     return plain
 
 
-def _with_ties(scores: list[Scalar], largest: bool, number: int) -> int:  # noqa: FBT001
-    """Decide a place where noises have steps: only the first is known, and the first of equals takes it."""
-    if number:
-        current_run().cannot_trace("race", "ties are possible, only the winner is known")
-    runners = _Order(scores, largest=largest, ties=True).possible_winners()
-    noises = {n: scores[n] for n in runners if isinstance(scores[n], Noise)}
-    draws = [noise.draw for noise in noises.values()]
-    if len(set(draws)) < len(draws) or any(draw.spent or draw.ask is not None for draw in draws):
-        current_run().cannot_trace("race", _SPENT)
-    tables = [
-        _table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
-        if n in noises
-        else (np.array([float(scores[n])]), np.ones(1))
-        for n in runners
-    ]
-    known = [some for some in tables if some is not None]
-    law = _winner_law(known, largest=largest) if len(known) == len(tables) else None
-    if law is None:
-        current_run().cannot_trace("race", "ties are possible, of noises with too many values")
-    winner = current_run().decide(law, np.array(runners))
-    for draw in draws:
-        draw.spent = _SPENT
-    return winner
+@lru_cache(maxsize=4096)
+def unguarded(chain: Chain) -> tuple[Chain, float]:
+    """Return a chain without what guards add, and the total variation that they make at most."""
+    kept: Chain = maps.IDENTITY
+    change = 0.0
+    for step in chain:
+        match step:
+            case Affine():
+                plain, shift = _without_shift(kept, step)
+                kept, change = maps.affine(kept, *plain), change + shift
+            case Log():
+                kept = maps.log(kept)
+            case Exp():
+                kept = maps.exp(kept)
+            case _:
+                return chain, 0.0
+    return kept, change
+
+
+def _without_shift(chain: Chain, step: Affine) -> tuple[Affine, float]:
+    """Return a step behind a chain without a small shift, and the total variation that the shift makes.
+
+    Of a uniform u, near u and 1 - u, its scale is left away, too.
+    """
+    offset, slope = step
+    near = Affine(0.0, slope) if chain else Affine(float(slope < 0), math.copysign(1.0, slope))
+    shift = abs((offset - near.offset) / slope) * _largest_density(chain) + abs(slope - near.slope)
+    return (near, shift) if shift <= MOST_GUARDED else (step, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _largest_density(chain: Chain) -> float:
+    """Return the largest probability density of a noise, per unit of its value."""
+    values = [maps.value_at(chain, uniform) for uniform in _UNIFORMS]
+    pairs = zip(_UNIFORMS, _UNIFORMS[1:], values, values[1:], strict=False)
+    return _MARGIN * max((v - u) / max(abs(y - x), 1e-300) for u, v, x, y in pairs)
 
 
 class _Order:
-    """The order of scores, found place by place; ``backwards`` if places are counted from the last on.
+    """The order of scores, found place by place; ``backwards`` if places are counted from the last on."""
 
-    With ``ties``, equal scores are possible.
-    """
-
-    def __init__(
-        self, scores: list[Scalar], *, largest: bool, backwards: bool = False, ties: bool = False
-    ) -> None:
+    def __init__(self, scores: list[Scalar], *, largest: bool, backwards: bool) -> None:
         self._scores = scores
         self._largest = largest
-        self._ties = ties
         self._backwards = backwards
         self._found: list[int] = []
         self._draws: set[Draw] = set()
@@ -224,7 +213,7 @@ class _Order:
             weights = _race_weights(tuple(noise.chain for noise in noises), largest=self._largest)
         if weights is None:
             current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
-        winner = current_run().decide(weights, np.array(runners))
+        winner = current_run().decide(weights, _array(runners))
         for draw in draws:
             draw.spent = _SPENT
         self._draws.update(draws)
@@ -237,9 +226,9 @@ class _Order:
         if is_fresh and not self._found:
             # Runs of the same code hold the same races: this one may be known.
             chains = tuple(score.chain if isinstance(score, Noise) else score for score in self._scores)
-            return list(_winners_at_first(chains, self._largest, self._backwards, self._ties))
+            return list(_winners_at_first(chains, self._largest, self._backwards))
         bounds = {n: score.bounds if isinstance(score, Noise) else score for n, score in rest.items()}
-        return _winners(bounds, largest=self._largest, backwards=self._backwards, ties=self._ties)
+        return _winners(bounds, largest=self._largest, backwards=self._backwards)
 
 
 @lru_cache(maxsize=4)
@@ -247,15 +236,14 @@ def _winners_at_first(
     scores: tuple[Chain | float, ...],
     largest: bool,  # noqa: FBT001
     backwards: bool,  # noqa: FBT001
-    ties: bool,  # noqa: FBT001
 ) -> list[int]:
     """Return the possible winners of a race of numbers and of noises of which nothing is known."""
     bounds = {n: fresh_bounds(one) if isinstance(one, tuple) else one for n, one in enumerate(scores)}
-    return _winners(bounds, largest=largest, backwards=backwards, ties=ties)
+    return _winners(bounds, largest=largest, backwards=backwards)
 
 
 def _winners(
-    scores: Mapping[int, tuple[float, float] | float], *, largest: bool, backwards: bool, ties: bool
+    scores: Mapping[int, tuple[float, float] | float], *, largest: bool, backwards: bool
 ) -> list[int]:
     """Return who wins with positive probability, of numbers, only the best of them, and bounds of noises."""
     sign = 1 if largest else -1
@@ -272,7 +260,7 @@ def _winners(
     return [
         index
         for index, (_, high) in bounds.items()
-        if not any(high < low or (high == low and not ties) for low, other in lows if other != index)
+        if not any(high <= low for low, other in lows if other != index)
     ]
 
 
@@ -303,103 +291,3 @@ def _gumbel_weights(forms: list[GumbelForm], *, largest: bool) -> list[float] | 
     exponents = [-form.location / scale for form in forms]
     top = max(exponents)
     return [math.exp(exponent - top) for exponent in exponents]
-
-
-@lru_cache(maxsize=256)
-def _table(chain: Chain, low: float = 0.0, high: float = 1.0) -> _Table | None:
-    """Return the values of a chain of a uniform on (low, high), and their probabilities.
-
-    None where there are too many, or no steps.
-    """
-    found = next(((n, step) for n, step in enumerate(chain) if isinstance(step, Floor | Rounded)), None)
-    if found is None:
-        return None
-    first, step = found
-    ends = sorted(
-        value_at(chain[: first + 1], *end) for end in ((max(low, _TAIL), 1), (min(high, 1 - _TAIL), -1))
-    )
-    values = _grid(step, *ends)
-    if values is None:
-        return None
-    with np.errstate(all="ignore"):
-        cuts = _before(chain[:first], _edges(step, values))
-        first_end, last_end = (low, high) if cuts[:1] <= cuts[-1:] else (high, low)
-        cuts = np.clip(np.concatenate([[first_end], cuts, [last_end]]), low, high)
-        chances = np.abs(np.diff(cuts)) / (high - low)
-        different, place = np.unique(_after(chain[first + 1 :], values), return_inverse=True)
-    return different, np.bincount(place.reshape(-1), chances).astype(np.float64)
-
-
-def _grid(step: Floor | Rounded, low: float, high: float) -> Floats | None:
-    """Return the values of a step between two of them."""
-    if isinstance(step, Floor):
-        return np.arange(low, high + 1) if high - low < _MOST_VALUES else None
-    if (step.digits, step.lowest) == (HALF.digits, HALF.lowest):
-        numbers = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(float)
-    elif (step.digits, step.lowest) == (BRAIN.digits, BRAIN.lowest):
-        numbers = (np.arange(0x7F81, dtype=np.uint32) << 16).view(np.float32).astype(float)
-    else:
-        return None
-    numbers = np.concatenate([-numbers[:0:-1], numbers])
-    return numbers[(numbers >= low) & (numbers <= high)]
-
-
-def _edges(step: Floor | Rounded, values: Floats) -> Floats:
-    """Return where a step goes from each of its values to the next."""
-    if isinstance(step, Floor):
-        return values[1:]
-    finite = np.where(np.isinf(values), np.copysign(math.ldexp(1.0, 2 - step.lowest), values), values)
-    middles: Floats = (finite[1:] + finite[:-1]) / 2 + step.wraps
-    return middles
-
-
-def _before(chain: Chain, bounds: Floats) -> Floats:
-    """Return the uniforms at which a chain without steps has given values."""
-    for step in reversed(chain):
-        match step:
-            case Affine(offset, slope):
-                bounds = (bounds - offset) / slope
-            case Log():
-                bounds = np.exp(bounds)
-            case Exp():
-                bounds = np.where(bounds > 0, np.log(np.maximum(bounds, 0.0)), -np.inf)
-    return bounds
-
-
-def _after(chain: Chain, values: Floats) -> Floats:
-    """Return what a chain makes of values."""
-    for step in chain:
-        match step:
-            case Affine(offset, slope):
-                values = offset + slope * values
-            case Log():
-                values = np.log(values)
-            case Exp():
-                values = np.exp(values)
-            case Floor():
-                values = np.floor(values)
-            case Rounded(digits, lowest):
-                exponents = np.maximum(np.frexp(values)[1] - 1, lowest) - digits + 1
-                values = np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents)
-                values = np.where(
-                    np.abs(values) >= math.ldexp(1.0, 2 - lowest), np.sign(values) * np.inf, values
-                )
-    return values
-
-
-def _winner_law(tables: Sequence[_Table], *, largest: bool) -> Floats | None:
-    """Return the probability with which each of several independent noises wins; None for too many values."""
-    sign = 1.0 if largest else -1.0
-    grid = np.unique(np.concatenate([sign * values for values, _ in tables]))  # what is no number is last
-    if len(grid) * len(tables) > _MOST_CELLS:
-        return None
-    chances = np.zeros((len(tables), len(grid)))
-    for row, (values, masses) in zip(chances, tables, strict=True):
-        row[np.searchsorted(grid, sign * values)] = masses
-    at_most = np.minimum(chances.cumsum(axis=1), 1.0)
-    below = np.concatenate([np.zeros((len(tables), 1)), at_most[:, :-1]], axis=1)
-    earlier, later = np.ones_like(chances), np.ones_like(chances)
-    np.cumprod(below[:-1], axis=0, out=earlier[1:])
-    later[:-1] = np.cumprod(at_most[:0:-1], axis=0)[::-1]
-    found: Floats = (chances * earlier * later).sum(axis=1)
-    return found

@@ -12,7 +12,6 @@ What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Tr
 
 import math
 import random
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -86,10 +85,6 @@ class Branch(NamedTuple, Generic[T]):
     guarded: float = 0.0
 
 
-thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
-"""Which of the threads that the run started is running, in the order in which they were started."""
-
-
 @dataclass(eq=False)
 class Run:
     """The decisions of one run, and what its random numbers have come to.
@@ -112,23 +107,15 @@ class Run:
     """Whether another token would have to be left open, too."""
     steps = 0
     """How many draws and comparisons there were."""
-    main: threading.Thread = field(default_factory=threading.current_thread)
-    helper: threading.Thread | None = None
-    is_disordered = False
-    """Whether tasks of a pool ran at the same time."""
     decisions: list[Decision] = field(default_factory=list)
     weight = 1.0
     """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False
     failure: SpecOracleError | None = None
-    threads = 0
-    """How many threads the foreign code has started."""
     boxed: dict[object, Any] = field(default_factory=dict)
-    """Symbols that lie in tensors, by the number in the element; in low precision, by type and number."""
-    shown: dict[int, tuple[bool, object]] = field(default_factory=dict)
-    """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
-    has_frozen = False
-    """Whether numpy has a copy of one of these, so that writing to it is refused."""
+    """Symbols that lie in tensors, by the number in the element."""
+    shown: dict[int, object] = field(default_factory=dict)
+    """Tensors whose memory others know, by its address."""
     races: dict[object, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     draws = 0
@@ -172,7 +159,6 @@ class Run:
         if np.count_nonzero(law) == 1:
             only = int(law.argmax())
             return only if values is None else int(values[only])
-        self._require_one_helper()
         number = len(self.decisions)
         if number >= len(self.script) and self.has_returned and self.leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
@@ -180,7 +166,7 @@ class Run:
         stand_for = () if looked_at is None else self.decisions
         taken = [decision.value for decision in stand_for if decision.stand is not None]
         tried, alike = chosen(law, looked_at, values=values, taken=taken)
-        decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values, self.deciding)
+        decision = Decision(law, tried, alike, int(tried[0]), values, self.deciding)
         if number < len(self.script):
             decision = decision._replace(outcome=self.script[number].outcome)
             if not decision.is_as(self.script[number]):
@@ -208,8 +194,7 @@ class Run:
 
         if (place := len(self.decisions)) >= len(self.script):
             return decided, False
-        following = self.script[place]
-        return decided, (following.drawn, following.thread) == (number, thread_number.get())
+        return decided, self.script[place].drawn == number
 
     def _left_open(self, stand: Stand) -> int:
         """Leave a token open; where there is one already the run must be begun anew, and decide."""
@@ -231,14 +216,6 @@ class Run:
         stands_for = tuple(stand for stand in stands if stand is not None)
         script = tuple(self.decisions)
         return Branch(self.weight, result, stands_for, tuple(alike), script, self.guarded)
-
-    def _require_one_helper(self) -> None:
-        """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
-        thread = threading.current_thread()
-        if thread_number.get() or thread is not self.main:
-            if self.is_disordered or (self.helper not in (None, thread) and self.helper.is_alive()):
-                self.cannot_trace("threads", "several threads draw random numbers at the same time")
-            self.helper = thread
 
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise `CannotTraceError`; the run stays failed even if the foreign code swallows the exception."""
@@ -288,11 +265,13 @@ class Afterwards(Run):
     ) -> int:
         """Draw an outcome."""
         del in_full
+        self.step()
         (outcome,) = _random.choices(range(len(weights)), normalised(weights).tolist())
         return outcome if values is None else int(values[outcome])
 
     def between(self, low: float, high: float) -> float:
         """Draw a number."""
+        self.step()
         return _random.uniform(low, high)
 
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
@@ -301,9 +280,9 @@ class Afterwards(Run):
 
 
 class Guest(Afterwards):
-    """What decides in threads that are older than the run in progress, their ``host``, and know none.
+    """What decides in other threads than that of the run in progress, their ``host``: the run has failed.
 
-    Such a thread must outlive the run: what cannot be decided there fails the run, and is drawn.
+    Such a thread may outlive the run: its numbers are drawn.
     """
 
     def __init__(self, host: Run) -> None:
@@ -311,26 +290,15 @@ class Guest(Afterwards):
         self._host = host
         self.races, self.boxed = host.races, host.boxed
 
-    def decide(
-        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
-    ) -> int:
-        """Decide for the run in progress; draw where that fails."""
-        try:
-            return self._host.decide(weights, values, in_full=in_full)
-        except (RunOverError, SpecOracleError):
-            return super().decide(weights, values)
+    def step(self, count: int = 1) -> None:  # noqa: ARG002
+        """Let the run fail."""
+        with suppress(RunOverError, SpecOracleError):
+            self._host.cannot_trace("thread", "another thread than that of the call uses random numbers")
 
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise TypeError, and let the run fail."""
-        with suppress(RunOverError, SpecOracleError):
-            self._host.cannot_trace(operation, reason)
+        self.step()
         super().cannot_trace(operation, reason)
-
-    def between(self, low: float, high: float) -> float:
-        """Draw a number, and let the run fail."""
-        with suppress(RunOverError, SpecOracleError):
-            self._host.cannot_trace("thread", "one of before the call needs the value of a random number")
-        return super().between(low, high)
 
 
 _AFTERWARDS = Afterwards([])
@@ -341,6 +309,11 @@ _guests: list[Guest] = []
 def current_run() -> Run:
     """Return the run in progress, else what decides for symbols that are left of earlier ones."""
     return active_run.get() or (_guests[-1] if _guests else _AFTERWARDS)
+
+
+def is_traced() -> bool:
+    """Whether a run is in progress, in this thread or in another one."""
+    return bool(_guests)
 
 
 def along(function: Callable[[], T], run: Run) -> T | None:

@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Computed, Draw, Noise
-from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Draw, Noise
+from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run, is_traced
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import Law
 
@@ -33,8 +33,8 @@ _MANY_SEEDS: Final = 2**24
 """Values of a random seed from which on two of them are taken to differ."""
 
 _MOST_FORMULAS: Final = 64
-_FORMULAS: Final[dict[tuple[object, maps.Chain], tuple[maps.Chain, Computed | None]]] = {}
-"""By what makes noises of one formula, and its chain: the chain, and what computes the noise."""
+_FORMULAS: Final[dict[maps.Chain, maps.Chain]] = {}
+"""Chains of noises of one formula, by themselves."""
 
 
 def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
@@ -42,18 +42,18 @@ def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     formula = (make.func, make.args) if isinstance(make, partial) else make
     if count < 2:
         return [make() for _ in range(count)]
-    return _drawn_once((formula, count), lambda: _several(make, formula, count))
+    return _drawn_once((formula, count), lambda: _several(make, count))
 
 
-def _several(make: Callable[[], Scalar], formula: object, count: int) -> list[Scalar]:
+def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     first = make()
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
         # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
-        chain, computed = _FORMULAS.setdefault((formula, first.chain), (first.chain, first.computed))
-        return [Noise(Draw(is_counted=False), chain, computed) for _ in range(count)]
+        chain = _FORMULAS.setdefault(first.chain, first.chain)
+        return [Noise(Draw(is_counted=False), chain) for _ in range(count)]
     return [first, *(make() for _ in range(count - 1))]
 
 
@@ -83,49 +83,9 @@ class _Tape:
             _two_at_once()
         asked, result = self.items[self.place]
         if asked != request:
-            noise = _uniform_behind(asked, result)
-            self.items[self.place] = _UNIFORM, noise
-            result = noise if request == _UNIFORM else _index_of(noise, request)
+            _two_at_once()
         self.place += 1
         return cast("T", result)
-
-
-_UNIFORM: Final = ("uniform", 53)
-"""The request of a uniform number, to which ``choice`` and ``choices`` apply the inverse of their sums."""
-
-
-def _uniform_behind(asked: object, result: Any) -> Noise:
-    """Return the uniform number by which a request was answered; one that is chosen is between two sums."""
-    match asked, result:
-        case ("uniform", 53), Noise():
-            return result
-        case ("index", bytes() as law), _ if current_run().looked_at is None:
-            draw, edges = Draw(), np.concatenate([[0.0], _sums(law)])
-            if isinstance(result, Pending) and not result.is_decided:
-                result.choose(_later(lambda: draw.rank(edges[1:-1])))
-            else:
-                draw.low, draw.high = edges[int(result)].item(), edges[int(result) + 1].item()
-            return Noise(draw, maps.IDENTITY, np.float64)
-    return _two_at_once()
-
-
-def _index_of(noise: Noise, request: object) -> Scalar:
-    """Return the index that a uniform number chooses."""
-    match request:
-        case ("index", bytes() as law) if not noise.draw.spent:
-            return Pending(_later(lambda: noise.draw.rank(_sums(law)[:-1])))
-    return _two_at_once()
-
-
-def _sums(law: bytes) -> Law:
-    """Return the cumulative probabilities of weights."""
-    sums: Law = np.frombuffer(law).cumsum()
-    scaled: Law = sums / sums[-1]
-    return scaled
-
-
-def _later(choose: Callable[[], int]) -> Callable[[], int]:
-    return current_run().later(choose)[0]
 
 
 def _two_at_once() -> NoReturn:
@@ -201,11 +161,8 @@ class Traced:
     """Enumerated decisions."""
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
-        """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
-        formats = {11: maps.HALF, 8: maps.BRAIN}
-        chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        make = partial(Noise, chain=chain, computed=np.float64 if bits == 53 else None)
-        return _drawn_once(("uniform", bits), lambda: make(Draw()))
+        """Draw a uniform on (0, 1)."""
+        return _drawn_once(("uniform", bits), lambda: Noise(Draw(), maps.IDENTITY))
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
@@ -237,12 +194,18 @@ class Traced:
         return refuse
 
 
-active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Traced())  # noqa: B039
+_TRACED: Final = Traced()
+active_source: ContextVar[Source] = ContextVar("source of random numbers", default=_TRACED)
 
 
 def source() -> Source:
     """Return the source in use."""
     return active_source.get()
+
+
+def is_asked() -> bool:
+    """Whether the source is to answer now; where no run is in progress, the libraries draw as always."""
+    return is_traced() or source() is not _TRACED
 
 
 def integer(count: int) -> Scalar:

@@ -107,10 +107,6 @@ class Pending(Symbol):
         """Whether it is a number by now."""
         return self._value is not None
 
-    def choose(self, choose: Callable[[], int]) -> None:
-        """Decide it by another function, which has the same law."""
-        self._choose = choose
-
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What it passes for."""

@@ -13,8 +13,10 @@ from spec_oracle.statistics.long_completions import (
     ALL,
     APART,
     REJECTED,
+    ByRow,
     Scored,
     TokenEvidence,
+    joined,
     point_masses,
     proposed_by_n_gram,
 )
@@ -196,14 +198,15 @@ def at_places(is_wrong, tokens, completions, *, knows_positions=True):
     ``is_wrong`` is asked for places in the completion, and in prompt and completion.
     """
     rng = np.random.default_rng(17)
-    evidence = TokenEvidence([], rng, knows_positions=knows_positions)
+    evidence, scored = TokenEvidence([], rng, knows_positions=knows_positions), []
     for number in range(completions):
         p, q = rows(rng, tokens)
         places = 1 + np.arange(tokens)
         positions = places + 5 + number % 2
         laws = np.where(is_wrong(places, positions)[:, None], q, p)
         known = positions if knows_positions else None
-        evidence.add(Scored(p, sampled(rng, laws), {}, 0.0, places, positions=known))
+        scored.append(Scored(p, sampled(rng, laws), {}, 0.0, places, positions=known))
+    evidence.add(joined(scored))
     return evidence
 
 
@@ -229,14 +232,14 @@ def test_what_is_wrong_at_the_last_places_of_the_longest_context_is_found_there(
 
     def at_the_end(size, completions=300, tokens=97):
         rng = np.random.default_rng(5)
-        evidence = TokenEvidence([], rng, knows_positions=True)
+        evidence, scored = TokenEvidence([], rng, knows_positions=True), []
         for _ in range(completions):
             p, q = rows(rng, tokens)
             places = 1 + np.arange(tokens)
             laws = np.where((places > tokens - size)[:, None], q, p)
-            evidence.add(
-                Scored(p, sampled(rng, laws), {}, 0.0, places, positions=places, left=tokens - places)
-            )
+            came, left = sampled(rng, laws), tokens - places
+            scored.append(Scored(p, came, {}, 0.0, places, positions=places, left=left))
+        evidence.add(joined(scored))
         return evidence
 
     found = at_the_end(2)
@@ -255,14 +258,16 @@ def test_no_power_is_lost_where_positions_are_not_known():
     assert 0.5 < unknown.log_e - known.log_e < 0.7
 
 
-def after_few_rows(swap, seed=3, count=6000):
+FEW_ROWS = np.array([[0.5, 0.3, 0.2], [0.48, 0.32, 0.2], [0.7, 0.2, 0.1]])
+
+
+def after_few_rows(swap):
     """Return the evidence of tokens of three distributions; ``swap`` moves mass of opposite sign in two."""
-    rng = np.random.default_rng(seed)
-    p = np.array([[0.5, 0.3, 0.2], [0.48, 0.32, 0.2], [0.7, 0.2, 0.1]])
-    wrong = p + swap * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
-    which = rng.integers(3, size=count)
+    rng = np.random.default_rng(3)
+    wrong = FEW_ROWS + swap * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    which = rng.integers(3, size=6000)
     evidence = TokenEvidence([], rng, whole_rows=True)
-    evidence.add(Scored(p[which], sampled(rng, wrong[which]), {}, 1e-6))
+    evidence.add(Scored(FEW_ROWS[which], sampled(rng, wrong[which]), {}, 1e-6))
     return evidence
 
 
@@ -282,7 +287,12 @@ def test_rows_that_may_be_off_by_much_are_not_judged_apart():
 
 
 def test_1000_right_samples_of_equal_rows_are_called_wrong_within_the_rate():
-    wrong = sum(after_few_rows(0.0, seed, 300).by_row.log_e_value >= np.log(20) for seed in range(1000))
+    wrong = 0
+    for seed in range(1000):
+        rng, by_row = np.random.default_rng(seed), ByRow(0.1)
+        laws = FEW_ROWS[rng.integers(3, size=300)]
+        by_row.observe(laws, sampled(rng, laws), np.full(300, 1e-6))
+        wrong += by_row.log_e_value >= np.log(20)
     assert wrong <= stats.binom.isf(1e-6, 1000, 0.05)
 
 

@@ -39,7 +39,7 @@ def replaced(owner: object, /, **values: object) -> Iterator[None]:
 
 
 @contextmanager
-def functions_replaced(owner: ModuleType, /, **values: object) -> Iterator[None]:
+def functions_replaced(owner: ModuleType, values: Mapping[str, object]) -> Iterator[None]:
     """Replace functions of a module, also where a module of the user's has imported them by name."""
     others = {id(getattr(owner, name)): value for name, value in values.items()}
     with ExitStack() as by_name:

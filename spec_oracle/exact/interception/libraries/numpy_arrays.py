@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spec_oracle.arrays import Objects, Size
-from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
     COMPARISONS,
     at_once,
@@ -23,7 +22,7 @@ from spec_oracle.exact.interception.comparisons import (
     place_of,
     remembering,
 )
-from spec_oracle.exact.interception.draws import Noise, low_precision, single
+from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.numpy_memory import GuardedArray
 from spec_oracle.exact.interception.races import places
@@ -38,10 +37,15 @@ _ELEMENTWISE: Final[dict[np.ufunc, np.ufunc]] = {
     getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
     for name, function in FUNCTIONS.items()
     if isinstance(getattr(np, name), np.ufunc)
-} | {np.divmod: np.frompyfunc(divided, 2, 2)}
+}
 
 _FEW: Final = 64
 """Elements from which on equal operations on equal noises are computed once."""
+
+HOLDING: Final = (np.dtype(np.float64), np.dtype(np.float32))
+"""Types of arrays that may hold noise."""
+
+_HALF: Final = np.dtype(np.float16)
 
 plain_objects: Final[Callable[..., Array]] = partial(np.array, dtype=object, subok=False)
 """Copy into an ordinary object array; bound here because the name in numpy is replaced in a run."""
@@ -82,8 +86,6 @@ class NoiseArray(GuardedArray):
 
     def __getitem__(self, index: object) -> Array:
         found = super().__getitem__(index)
-        if isinstance(found, Symbol) and self.dtype == np.float16:  # stays of low precision in comparisons
-            return passing_for(plain_objects(found), np.float16)
         return found if isinstance(found, np.ndarray | Symbol) else self.dtype.type(found)
 
     def __repr__(self) -> str:
@@ -117,7 +119,7 @@ class NoiseArray(GuardedArray):
         return order.ravel() if axis is None else np.moveaxis(order, -1, axis)
 
     def astype(self, dtype: DTypeLike, *_: object, **__: object) -> Array:
-        """Truncate to integers, round to float16; symbols of float32 and float64 are the same."""
+        """Truncate to integers; symbols of float32 and float64 are the same."""
         return converted(self, np.dtype(dtype))
 
     def clip(self, min: Array = None, max: Array = None, out: Array = None) -> Array:  # noqa: A002
@@ -130,10 +132,9 @@ class NoiseArray(GuardedArray):
 
     def round(self, decimals: int = 0, out: Array = None) -> Array:
         """Round to so many decimals."""
-        if out is not None:
-            current_run().cannot_trace("numpy.round", "out= is not supported for random numbers")
-        rounded = np.frompyfunc(lambda value: FUNCTIONS["rint"](value, decimals=decimals), 1, 1)
-        return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
+        if has_symbols(self):
+            current_run().cannot_trace("numpy.round", "this function of a random number is not traced")
+        return _numbers(self).round(decimals, out)
 
 
 def has_symbols(value: object) -> bool:
@@ -176,19 +177,9 @@ def converted(array: Array, dtype: DType) -> Array:
         return passing_for(objects, dtype) if has_symbols(objects) else objects.astype(dtype)
     if dtype.kind == "b":
         return objects.astype(bool)
-    if dtype == np.float16:
-        objects = np.asarray(np.frompyfunc(_half, 1, 1)(objects), dtype=object)
-    elif dtype == np.float32:
-        objects = np.asarray(np.frompyfunc(single, 1, 1)(objects), dtype=object)
-    elif dtype != np.float64:
+    if dtype not in HOLDING:
         current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
-
-
-def _half(value: Scalar) -> Scalar:
-    if isinstance(value, Noise):
-        return low_precision(value, maps.HALF)
-    return np.float16(value)
 
 
 def drawn(
@@ -233,27 +224,27 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Arguments, options: Keywor
         current_run().cannot_trace(f"{name} ({method})", "not supported for random numbers")
     if not all(isinstance(output, NoiseArray) for output in outputs):
         current_run().cannot_trace(name, "random numbers would be written into an ordinary array")
-    *types, answer = _loop_types(ufunc, inputs)
+    answer = _answer_type(ufunc, inputs)
+    if answer == _HALF:
+        current_run().cannot_trace(name, "random numbers in float16 are rounded")
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
     if ufunc.__name__ in COMPARISONS and len(inputs) == 2 and not (kept or outputs):
         # Numbers stay what they are: there may be as many as tokens.
         operands = [
-            value
-            if type(value) is np.ndarray and value.dtype.kind in "fiu" and kind != np.float16
-            else _objects(value, kind)
-            for value, kind in zip(inputs, types, strict=True)
+            value if type(value) is np.ndarray and value.dtype.kind in "fiu" else _objects(value)
+            for value in inputs
         ]
         many = compared_with_many(ufunc.__name__, *operands)
         if many is not None:
             return many
-    objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
+    objects = [*map(_objects, inputs)]
     if outputs:
         kept["out"] = tuple(np.ndarray.view(output, np.ndarray) for output in outputs)
     compute = _ELEMENTWISE[ufunc]
     if ufunc.nout == 1 and method == "__call__" and max(array.size for array in objects) > _FEW:
         found = None
         shapes = {array.shape for array in objects} - {()}
-        if not (kept or outputs) and answer != np.float16 and len(shapes) == 1:
+        if not (kept or outputs) and len(shapes) == 1:
             (shape,) = shapes
             found = at_once(ufunc.__name__, [np.broadcast_to(one, shape).ravel().tolist() for one in objects])
         if found is not None:
@@ -265,17 +256,15 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Arguments, options: Keywor
         return outputs[0]
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):
         return result.astype(bool)
-    # numpy computes in float32 and rounds, for which one operation is exact enough.
-    return converted(result, answer) if answer == np.float16 else as_noise(result, answer)
+    return as_noise(result, answer)
 
 
-def _loop_types(ufunc: np.ufunc, inputs: Arguments) -> tuple[DType, ...]:
-    """Return the number types with which numpy would compute: of the inputs, and of the (first) output."""
+def _answer_type(ufunc: np.ufunc, inputs: Arguments) -> DType:
+    """Return the number type of the (first) output of numpy."""
     types = [_number_type(value) for value in inputs]
     if ufunc.nin == 2 and len(types) == 1:  # a reduction
         types *= 2
-    resolved = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout))
-    return (*resolved[: len(inputs)], resolved[ufunc.nin])
+    return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout))[ufunc.nin]
 
 
 def _number_type(value: Array) -> DType | type:
@@ -296,17 +285,12 @@ def _number_types(values: Iterable[object]) -> Iterator[DType]:
             yield value.dtype
 
 
-def _objects(value: Array, dtype: DTypeLike) -> Array:
-    """Return an object array; numbers are rounded to low precision as numpy would before it computes."""
+def _objects(value: Array) -> Array:
     if isinstance(value, Symbol):
         array = np.empty((), dtype=object)
         array[()] = value
         return array
-    array = plain_objects(value)
-    if dtype == np.float16:
-        rounded = np.frompyfunc(lambda x: x if isinstance(x, Symbol) else float(np.float16(x)), 1, 1)
-        return plain_objects(rounded(array))
-    return array
+    return plain_objects(value)
 
 
 def _on_numbers(

@@ -18,12 +18,14 @@ from numpy.typing import DTypeLike
 from spec_oracle.exact.interception.errors import is_foreign
 from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import (
+    HOLDING,
     NoiseArray,
     converted,
     has_symbols,
     passing_for,
 )
 from spec_oracle.exact.interception.libraries.numpy_memory import guard_from_numba
+from spec_oracle.exact.interception.run import active_run
 from spec_oracle.exact.interception.symbols import Symbol
 from verifiers.arrays import Array
 
@@ -61,7 +63,7 @@ def traced_arrays() -> Iterator[None]:
 def _allocating(real: Callable[..., Array]) -> Callable[..., Array]:
     def allocate(*args: object, **kwargs: object) -> Array:
         array = real(*args, **kwargs)
-        if type(array) is not np.ndarray or array.dtype not in (np.float64, np.float32):
+        if active_run.get() is None or type(array) is not np.ndarray or array.dtype not in HOLDING:
             return array
         ours = is_foreign(sys._getframe(1).f_code.co_filename)  # noqa: SLF001  (the documented way)
         return passing_for(array.astype(object), array.dtype) if ours else array
@@ -71,6 +73,8 @@ def _allocating(real: Callable[..., Array]) -> Callable[..., Array]:
 
 def _converting(real: Callable[..., Array]) -> Callable[..., Array]:
     def convert(values: object, dtype: DTypeLike | None = None, *args: object, **kwargs: object) -> Array:
+        if active_run.get() is None:
+            return real(values, *(() if dtype is None else (dtype,)), *args, **kwargs)
         if isinstance(values, NoiseArray):
             if dtype is not None and np.dtype(dtype) != values.dtype:
                 return converted(values, np.dtype(dtype))

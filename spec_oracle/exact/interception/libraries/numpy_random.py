@@ -2,9 +2,9 @@
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from spec_oracle.exact.interception.sources import (
     distinct,
     from_stream,
     integer,
+    is_asked,
     seed_of,
     source,
 )
@@ -107,7 +108,8 @@ class _GeneratorMethods:
         if replace or size is None:
             index = drawn(size, lambda: int(categorical(weights)), np.int64)
         else:
-            index = np.array(_order(weights, math.prod(np.empty(size).shape)), dtype=np.int64).reshape(size)
+            places = distinct(weights, math.prod(np.empty(size).shape))
+            index = np.array([*map(int, places)], dtype=np.int64).reshape(size)
         return np.take(population, index, axis=axis)
 
     def multinomial(self, n: ArrayLike, pvals: ArrayLike, size: Size = None) -> Array:
@@ -120,16 +122,6 @@ class _GeneratorMethods:
             for _ in range(int(totals[index])):
                 counts[(*index, int(categorical(_probabilities(laws[index]))))] += 1
         return counts
-
-    def permutation(self, x: Array, axis: int = 0) -> Array:
-        """Return the elements in random order."""
-        population = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
-        return np.take(population, _order(np.ones(population.shape[axis])), axis=axis)
-
-    def shuffle(self, x: Array, axis: int = 0) -> None:
-        """Put the elements in random order, in place."""
-        order = _order(np.ones(np.shape(x)[axis] if isinstance(x, np.ndarray) else len(x)))
-        x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
 class _LegacyMethods(_GeneratorMethods):
@@ -170,6 +162,8 @@ def _drawing(kind: type, name: str, formulas: type) -> Callable[..., object]:
     stream, drawn_by = "random" if name in _UNIFORMS else name, formulas()
 
     def method(self: Any, *args: Any, **named: Any) -> object:
+        if not is_asked():
+            return real(self, *args, **named)
         if formula is None:
             return source().other(f"{kind.__name__}.{name}", real)(self, *args, **named)
         position = "numpy", _bits_of(self._bit_generator, _STAMP).tobytes()
@@ -183,12 +177,12 @@ def _showing(name: str) -> property:
     real = getattr(np.random.BitGenerator, name).__get__
 
     def shown(self: np.random.BitGenerator) -> object:
-        return source().other(f"bit_generator.{name}", real)(self)
+        return source().other(f"bit_generator.{name}", real)(self) if is_asked() else real(self)
 
     return property(shown)
 
 
-_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand", "choice")
+_UNIFORMS: Final = ("random", "uniform", "random_sample", "rand")
 """Methods that compute from uniform numbers."""
 _STAMP: Final = 4
 """Numbers of 32 bits or more that a generator draws in each call of a method: if equal, generators are."""
@@ -230,10 +224,16 @@ def drawn_by_numpy(seed: int | None = None) -> Iterator[None]:
         methods.enter_context(replaced(np.random.bit_generator, randbits=_own.getrandbits))
         for kind, changed in _METHODS.items():
             methods.enter_context(methods_replaced(kind, changed))
-        functions = {name: getattr(_stand_in, name) for name in _NAMES}
-        functions |= {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
-        methods.enter_context(functions_replaced(np.random, **functions, default_rng=_made))
+        methods.enter_context(functions_replaced(np.random, _functions()))
         yield
+
+
+@cache
+def _functions() -> dict[str, object]:
+    """Return methods of a generator, which stand in for the functions of the module."""
+    functions = {name: getattr(_stand_in, name) for name in _NAMES}
+    aliases = {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
+    return {**functions, **aliases, "default_rng": _made}
 
 
 def _bits(dtype: DTypeLike) -> int:
@@ -249,11 +249,6 @@ def _shape(size: Size, *parameters: ArrayLike) -> Size:
 
 def _between(first: int, stop: int) -> Scalar:
     return first + integer(stop - first)
-
-
-def _order(weights: Sequence[float] | Floats, count: int | None = None) -> list[int]:
-    """Return so many different indices, or all, in random order."""
-    return [int(place) for place in distinct(weights, len(weights) if count is None else count)]
 
 
 def _probabilities(p: ArrayLike) -> Floats:

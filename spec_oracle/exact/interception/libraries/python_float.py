@@ -1,4 +1,4 @@
-"""``float(u)``, ``np.float16(u)`` and ``math.log(u)`` for a random number u without a value.
+"""``float(u)``, ``np.float32(u)`` and ``math.log(u)`` for a random number u without a value.
 
 These have to return a number, so they ask a symbol for its value, which is refused. Where foreign code calls
 them, their names are given another meaning in its namespace, and in those of numpy and `math`, and the code
@@ -23,7 +23,7 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has
 from spec_oracle.exact.interception.symbols import FLOAT, Pending, Scalar, Symbol
 from verifiers.arrays import Array
 
-_IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|half|single|double)")
+_IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|single|double)")
 
 
 class _NumberType(type):
@@ -70,7 +70,7 @@ def _of_math(name: str) -> Callable[[Scalar], Scalar]:
 
 
 _STAND_INS: Final[dict[Hashable, object]] = {
-    **{real: _stand_in(real) for real in (float, np.float16, np.float32, np.float64)},
+    **{real: _stand_in(real) for real in (float, np.float32, np.float64)},
     **{getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")},
     math.log: _log,
 }

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -13,9 +13,9 @@ from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
 from spec_oracle.exact.interception.sources import (
     categorical,
-    distinct,
     from_stream,
     integer,
+    is_asked,
     seed_of,
     source,
 )
@@ -27,7 +27,7 @@ _bits: Final[Callable[[random.Random, int], int]] = random.Random.getrandbits
 _new: Final[Callable[..., random.Random]] = random.Random.__new__
 _seed: Final[Callable[..., None]] = random.Random.seed
 
-_INVERTING: Final = ("random", "expovariate", "choices")
+_INVERTING: Final = ("random", "expovariate")
 """Methods that compute from what `random.Random.random` returns."""
 
 _PLAIN: Final = ("uniform", "choice", "randint", "randrange", "shuffle", "seed", "getstate", "setstate")
@@ -67,10 +67,6 @@ class _PythonMethods:
         law = [1.0] * len(population) if weights is None else [float(weight) for weight in weights]
         return [population[int(categorical(law))] for _ in range(k)]
 
-    def sample(self, population: Sequence[T], k: int) -> list[T]:
-        """Draw ``k`` different elements."""
-        return [population[int(place)] for place in distinct([1.0] * len(population), k)]
-
 
 def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[..., object]:
     """Return what stands in for a method that draws."""
@@ -79,7 +75,8 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
 
     def method(self: random.Random, *args: Any, **named: Any) -> object:
         # A class of the user's that draws by itself, or names of temporary files: no random numbers of ours.
-        if type(self).random not in _traced or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
+        is_theirs = type(self).random not in _traced
+        if not is_asked() or is_theirs or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
             return real(self, *args, **named)
         if formula is None:
             return source().other(f"random.{name}", real)(self, *args, **named)
@@ -120,7 +117,15 @@ def drawn_by_python() -> Iterator[None]:
     The functions are those of another generator, so that the global one stays where it is.
     """
     _stand_in.setstate(random.getstate())
-    with methods_replaced(random.Random, _METHODS), methods_replaced(_OfSystem, _OF_SYSTEM):
-        functions: dict[str, object] = {name: getattr(_stand_in, name) for name in _NAMES}
-        with functions_replaced(random, **functions):
-            yield
+    with (
+        methods_replaced(random.Random, _METHODS),
+        methods_replaced(_OfSystem, _OF_SYSTEM),
+        functions_replaced(random, _functions()),
+    ):
+        yield
+
+
+@cache
+def _functions() -> dict[str, object]:
+    """Return methods of a generator, which stand in for the functions of the module."""
+    return {name: getattr(_stand_in, name) for name in _NAMES}

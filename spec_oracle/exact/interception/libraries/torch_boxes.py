@@ -3,14 +3,13 @@
 A symbol in a float tensor is a NaN whose payload is a number in the run's table of symbols; a symbol in an
 integer tensor is a large negative number. So torch itself moves symbols about: views share memory, in-place
 writes land where they should, and conversions between float32 and float64, or from int32 to int64, keep the
-box. No computed NaN has such a payload, and no token, index or count is near the integer boxes.
-
-Tensors of float16 and bfloat16 have room for few boxes, 511 and 63 in a run.
+box. No computed NaN has such a payload, and no token, index or count is near the integer boxes. Tensors of
+other types have no room for boxes.
 """
 
 import itertools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -20,18 +19,18 @@ from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise, low_precision, single
+from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from verifiers.arrays import Array
 
 FLOATS: Final = (torch.float32, torch.float64)
 INTEGERS: Final = (torch.int32, torch.int64)
-LOW: Final = {torch.float16: maps.HALF, torch.bfloat16: maps.BRAIN}
+
+_array, _full, _zeros = np.array, np.full, np.zeros  # as they are when nothing is traced
 
 _CAPACITY = (1 << 20) - 1  # the last payload, all ones, is the NaN that vectorised log1p computes
 _FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
-_LOW_BASE = {torch.float16: 0xFE00, torch.bfloat16: 0xFFC0}  # sign, exponent, quiet bit; payloads from 1 on
 _INTEGER_BASE = -0x5A500000
 _KEPT = "a tensor holds a random number of an earlier run"
 
@@ -57,18 +56,18 @@ def boxed_positions(tensor: torch.Tensor) -> Array:
     if dtype not in _BOXING or tensor.numel() == 0 or active_run.get() is None:
         return None
     array = _shared(tensor)
-    if array.size == 1 and dtype not in LOW:
-        return None if _handle(array.item()) is None else np.full(array.shape, fill_value=True)
+    if array.size == 1:
+        return None if _handle(array.item()) is None else _full(array.shape, fill_value=True)
     least = np.minimum.reduce(array, axis=None)
     if dtype in INTEGERS:
         if least > _INTEGER_BASE:
             return None
         found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - _CAPACITY)
     else:
-        if dtype in FLOATS and least == least:  # noqa: PLR0124  # no NaN, for which even this is slow
+        if least == least:  # noqa: PLR0124  # no NaN, for which even this is slow
             return None
-        payloads = _payloads(array, dtype)
-        found = (payloads >= (dtype in LOW)) & (payloads < _CAPACITY)
+        payloads = _payloads(array)
+        found = (payloads >= 0) & (payloads < _CAPACITY)
     return found if np.logical_or.reduce(found, axis=None) else None
 
 
@@ -78,18 +77,19 @@ def symbols_at(tensor: torch.Tensor, where: Booleans) -> list[Symbol]:
     Raises `UnrepeatableError` for a box of an earlier run: the foreign code kept a tensor.
     """
     array = _shared(tensor)
-    handles = _INTEGER_BASE - array if tensor.dtype in INTEGERS else _payloads(array, tensor.dtype)
-    wanted = handles[where].tolist()
+    handles = _INTEGER_BASE - array if tensor.dtype in INTEGERS else _payloads(array)
     try:
-        return list(map(current_run().boxed.__getitem__, _keys(wanted, tensor.dtype)))
+        return list(map(current_run().boxed.__getitem__, handles[where].tolist()))
     except KeyError:
         current_run().unrepeatable(_KEPT)
 
 
 def element_of(tensor: torch.Tensor) -> Scalar:
-    """Return the only element of a tensor of no low precision, a number or a symbol."""
+    """Return the only element of a tensor, a number or a symbol."""
+    if tensor.dtype not in _BOXING:
+        return tensor.item()
     number = _shared(tensor).item()
-    handle = _handle(number) if tensor.dtype in _BOXING else None
+    handle = _handle(number)
     if handle is None:
         return number
     found = current_run().boxed.get(handle)
@@ -118,7 +118,8 @@ def objects_in(tensor: torch.Tensor) -> Array:
 def objects_at(tensor: torch.Tensor, where: Booleans | None) -> Array:
     """Return the same; ``where`` are its `boxed_positions`."""
     with no_dispatch():
-        array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
+        has_numpys = tensor.dtype is not torch.bfloat16
+        array = (tensor.detach() if has_numpys else tensor.detach().float()).numpy().astype(object)
     if where is not None:
         array[where] = np.fromiter(symbols_at(tensor, where), dtype=object)  # of a list, numpy asks each
     return array
@@ -127,28 +128,25 @@ def objects_at(tensor: torch.Tensor, where: Booleans | None) -> Array:
 def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
     """Write numbers and symbols into the tensor at the positions that are True in ``where``.
 
-    Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
-    precision; raises `CannotTraceError` for noise that the tensor cannot hold.
+    Pending integers are decided where the tensor's type has no boxes for them; raises `CannotTraceError` for
+    noise that the tensor cannot hold.
     """
-    if len(values) == tensor.numel() == 1 and tensor.dtype not in LOW and tensor.is_cpu:
+    if len(values) == tensor.numel() == 1 and tensor.dtype in _BOXING and tensor.is_cpu:
         write_element(tensor, values[0])
         return
     if tensor.dtype not in INTEGERS and Pending in set(map(type, values)):
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
-    where = np.asarray(where)
-    chosen = np.array([isinstance(value, Symbol) for value in values], dtype=bool)
+    chosen = _array([isinstance(value, Symbol) for value in values], dtype=bool)
     if not chosen.all():
         _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
     if not chosen.any():
         return
     array = _shared(tensor)
-    handles = np.array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
-    positions = np.zeros(array.shape, dtype=bool)
+    handles = _array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
+    positions = _zeros(array.shape, dtype=bool)
     positions[where] = chosen
     if tensor.dtype in INTEGERS:
         array[positions] = _INTEGER_BASE - handles
-    elif tensor.dtype in LOW:
-        array[positions] = _LOW_BASE[tensor.dtype] + handles
     else:
         boxes = (_FLOAT_BASE + handles).astype(np.uint32).view(np.float32)
         bits = boxes.view(np.uint32) if tensor.dtype == torch.float32 else _widened(boxes)
@@ -156,7 +154,7 @@ def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
 
 
 def write_element(tensor: torch.Tensor, value: Scalar) -> None:
-    """Write the only element of a tensor of no low precision, as `write`."""
+    """Write the only element of a tensor, as `write`."""
     if isinstance(value, Pending) and tensor.dtype not in INTEGERS:
         value = value.settled()
     array = _shared(tensor)
@@ -176,8 +174,11 @@ def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: list[float]) 
     if tensor.device.type != "cpu":
         tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
         return
-    low = tensor.dtype in LOW
-    _shared(tensor)[where] = _shared(torch.tensor(numbers, dtype=tensor.dtype)) if low else numbers
+    if tensor.dtype not in _BOXING:
+        with no_dispatch():
+            tensor[torch.tensor(where)] = torch.tensor(numbers, dtype=tensor.dtype)
+        return
+    _shared(tensor)[where] = numbers
 
 
 def settle(tensor: torch.Tensor, operation: str) -> None:
@@ -192,7 +193,7 @@ def address(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr())
 
 
-_BOXING: Final = frozenset((*FLOATS, *INTEGERS, *LOW))
+_BOXING: Final = frozenset((*FLOATS, *INTEGERS))
 
 
 def _box(symbols: list[Symbol], dtype: torch.dtype) -> list[int]:
@@ -202,34 +203,20 @@ def _box(symbols: list[Symbol], dtype: torch.dtype) -> list[int]:
         some = [symbol for symbol in symbols if type(symbol) is kind]
         has_room = dtype in INTEGERS and issubclass(kind, Pending)
         if issubclass(kind, Noise):
-            has_room |= dtype in LOW or all(maps.is_integral(symbol.chain) for symbol in some)
+            has_room = dtype in INTEGERS and all(maps.is_integral(symbol.chain) for symbol in some)
         if not has_room:
             run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
-    if dtype in LOW:
-        first = 1 + sum(isinstance(key, tuple) and key[0] == dtype for key in run.boxed)
-        handles, capacity = [*range(first, first + len(symbols))], 0xFFFF - _LOW_BASE[dtype]
-        symbols = [low_precision(one, LOW[dtype]) if isinstance(one, Noise) else one for one in symbols]
-    else:
-        handles, capacity = [next(_handles) % _CAPACITY for _ in symbols], _CAPACITY
-    if dtype == torch.float32 and Noise in kinds:
-        symbols = list(map(single, symbols))
-    if max(handles) > capacity or len(run.boxed) + len(symbols) > _CAPACITY:
-        run.cannot_trace("tensor", f"more than {capacity} random numbers in tensors of {dtype}")
-    run.boxed.update(zip(_keys(handles, dtype), symbols, strict=True))
+    handles = [next(_handles) % _CAPACITY for _ in symbols]
+    if len(run.boxed) + len(symbols) > _CAPACITY:
+        run.cannot_trace("tensor", f"more than {_CAPACITY} random numbers in tensors")
+    run.boxed.update(zip(handles, symbols, strict=True))
     return handles
 
 
-def _keys(handles: list[int], dtype: torch.dtype) -> Iterable[int | tuple[torch.dtype, int]]:
-    return ((dtype, handle) for handle in handles) if dtype in LOW else handles
-
-
 def _shared(tensor: torch.Tensor) -> Array:
-    """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
+    """Return the tensor's memory as an array."""
     if not tensor.is_cpu:
         current_run().cannot_trace("tensor", f"random numbers on device {tensor.device}")
-    if tensor.dtype in LOW:
-        with no_dispatch():
-            return tensor.detach().view(torch.int16).numpy().view(np.uint16)
     with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
         return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
@@ -241,10 +228,8 @@ def _widened(boxes: Numbers) -> NDArray[np.uint64]:
     )
 
 
-def _payloads(array: Array, dtype: torch.dtype) -> Array:
+def _payloads(array: Array) -> Array:
     """Return the payload of each element of a float array, negative where it is not a box."""
-    if dtype in LOW:
-        return array.astype(np.int64) - _LOW_BASE[dtype]
     if array.dtype == np.float32:
         bits = array.view(np.uint32).astype(np.int64)
     else:

@@ -76,8 +76,8 @@ class _Operators(_Quick):
     ) -> object:
         kwargs = kwargs or {}
         boxed = _has_box(args, kwargs)
-        if current_run().shown:
-            _require_unshown(func, args, kwargs, boxed=boxed)
+        if (boxed or _is_random(func)) and current_run().shown:
+            _require_unshown(func, args, kwargs)
         if not boxed and not _is_random(func):
             result = func(*args, **kwargs)
             # What lay in its memory before may be boxes of a run that is over.
@@ -98,11 +98,9 @@ def _is_composite(func: OpOverload) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))  # noqa: SLF001  # no public name
 
 
-def _show(tensor: torch.Tensor, *, frozen: bool = False) -> None:
-    """Note that others read the tensor's memory, or (``frozen``) a copy; no tensor may take its place."""
-    run = current_run()
-    run.shown.setdefault(address(tensor), (frozen, tensor))
-    run.has_frozen = run.has_frozen or frozen
+def _show(tensor: torch.Tensor) -> None:
+    """Note that others read the tensor's memory; no tensor may take its place."""
+    current_run().shown.setdefault(address(tensor), tensor)
 
 
 @functools.cache
@@ -112,15 +110,13 @@ def _written(func: OpOverload) -> list[tuple[int, str]]:
     return [(place, one.name) for place, one in arguments if one.alias_info and one.alias_info.is_write]
 
 
-def _require_unshown(func: OpOverload, args: Arguments, kwargs: Keywords, *, boxed: bool) -> None:
-    """Refuse to write where numpy would not see it, or where others would see boxes."""
+def _require_unshown(func: OpOverload, args: Arguments, kwargs: Keywords) -> None:
+    """Refuse to write where others would see boxes."""
     for position, argument in _written(func):
         value = args[position] if position < len(args) else kwargs.get(argument)
-        if isinstance(value, torch.Tensor):
-            frozen, _ = current_run().shown.get(address(value), (None, None))
-            if frozen or (frozen is not None and (boxed or _is_random(func))):
-                name = f"torch.{func.overloadpacket.__name__}"
-                current_run().cannot_trace(name, "random numbers in memory that others read")
+        if isinstance(value, torch.Tensor) and address(value) in current_run().shown:
+            name = f"torch.{func.overloadpacket.__name__}"
+            current_run().cannot_trace(name, "random numbers in memory that others read")
 
 
 class _Random(_Quick):
@@ -140,15 +136,13 @@ def _element(tensor: torch.Tensor) -> Scalar:
 
 
 def _array(tensor: torch.Tensor, *_: object, **__: object) -> Array:
-    """Return an array with the symbols of a tensor, neither to be written to; boxed integers are decided."""
+    """Return an array with the symbols of a tensor, not to be written to; boxed integers are decided."""
     if tensor.dtype not in FLOATS:
         settle(tensor, "torch.Tensor.numpy")
         return tensor.numpy()
-    objects = np.empty(tuple(tensor.shape), dtype=object)
-    objects[...] = objects_in(tensor)
-    array = passing_for(objects, np.float64 if tensor.dtype == torch.float64 else np.float32)
+    array = passing_for(objects_in(tensor), np.float64 if tensor.dtype == torch.float64 else np.float32)
     array.flags.writeable = False
-    _show(tensor, frozen=True)
+    _show(tensor)
     return array
 
 
@@ -159,25 +153,15 @@ def _text(tensor: torch.Tensor, *arguments: str, **_: object) -> str:
     )
 
 
-def _hard_gumbel(
-    logits: torch.Tensor, tau: float = 1, hard: object = None, eps: object = 0, dim: int = -1
-) -> torch.Tensor:
-    """Return the one-hot winner of the race: what softmax does to the losers cancels out."""
-    del hard, eps
-    noise = torch.empty_like(logits).exponential_().log()
-    winner = ((logits - noise) / tau).argmax(dim, keepdim=True)
-    return torch.zeros_like(logits).scatter_(dim, winner, 1.0)
-
-
 _WAYS_OUT: Final[dict[Callable[..., object], Callable[..., object]]] = {
     torch.Tensor.item: _element,
     torch.Tensor.__int__: lambda tensor: int(_element(tensor)),
     torch.Tensor.__float__: lambda tensor: float(_element(tensor)),
     torch.Tensor.__bool__: lambda tensor: bool(_element(tensor)),
     torch.Tensor.__index__: lambda tensor: operator.index(_element(tensor)),
-    torch.Tensor.tolist: lambda tensor: objects_in(tensor).tolist(),
     torch.Tensor.numpy: _array,
     torch.Tensor.__array__: _array,
+    torch.Tensor.tolist: lambda tensor: objects_in(tensor).tolist(),
     torch.Tensor.__repr__: _text,
     torch.Tensor.__format__: _text,
 }
@@ -241,14 +225,12 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far
             return func(*args)
         kwargs = kwargs or {}
-        if func in _PLAIN and not current_run().has_frozen:
+        if func in _PLAIN:
             with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
                 if _are_numbers(*args, *kwargs.values()):
                     return func(*args, **kwargs)
         if func in _WAYS_OUT and _has_box(args[0]):
             return _WAYS_OUT[func](*args, **kwargs)
-        if func is torch.nn.functional.gumbel_softmax and (kwargs.get("hard") or True in args[2:3]):
-            return _hard_gumbel(*args, **kwargs)
         if func in _MAKERS:
             return _made(func, *args, **kwargs)
         if types and func in _INDEXING:

@@ -2,8 +2,8 @@
 
 Tracing costs far more than computing where models are small. A module is left alone from its second call on
 if the first one, which is traced, drew nothing, and if nothing that it can read holds a box: its arguments,
-whatever they are made of, and its own tensors. Should it draw after all, the global stream moves, and the
-run is refused (`enumerate_calls`).
+whatever they are made of, its buffers and attributes. Should it draw after all, the global stream moves, and
+the run is refused (`enumerate_calls`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
@@ -36,9 +36,6 @@ _HOLDERS: Final = frozenset({*_TENSORS, torch.Generator, list, tuple, np.ndarray
 _quiet: Final[MutableMapping[torch.nn.Module, bool]] = WeakIdKeyDictionary()
 """Whether a module drew nothing when it was traced."""
 
-_clean: Final[MutableMapping[torch.nn.Parameter, int]] = WeakIdKeyDictionary()
-"""The version at which a parameter held no box: every write to it makes another one."""
-
 
 @contextmanager
 def untraced_modules() -> Iterator[None]:
@@ -66,7 +63,7 @@ def untraced_modules() -> Iterator[None]:
 
     with (
         own_streams(),
-        functions_replaced(torch, **STAND_INS),
+        functions_replaced(torch, STAND_INS),
         replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
         replaced(torch.nn.Module, __call__=call),
     ):
@@ -104,19 +101,8 @@ def _traced(module: torch.nn.Module, arguments: Arguments, keywords: Keywords) -
 
 def _is_clean_module(module: torch.nn.Module, seen: set[int]) -> bool:
     own = vars(module)
-    return (
-        all(parameter is None or _is_clean_parameter(parameter) for parameter in own["_parameters"].values())
-        and all(_is_clean(buffer, seen) for buffer in own["_buffers"].values())
-        and all(_is_clean(value, seen) for value in own.values() if type(value) in _HOLDERS)
-    )
-
-
-def _is_clean_parameter(parameter: torch.nn.Parameter) -> bool:
-    if _clean.get(parameter) != parameter._version:  # noqa: SLF001  # no public name
-        if type(parameter) not in _TENSORS or boxed_positions(parameter) is not None:
-            return False
-        _clean[parameter] = parameter._version  # noqa: SLF001
-    return True
+    held = (value for value in own.values() if type(value) in _HOLDERS)
+    return all(_is_clean(value, seen) for value in (*own["_buffers"].values(), *held))
 
 
 def _is_clean(value: object, seen: set[int]) -> bool:

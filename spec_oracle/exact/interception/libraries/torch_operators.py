@@ -19,7 +19,6 @@ from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, are_guarded, truncate
 from spec_oracle.exact.interception.comparisons import (
     ARITHMETIC,
-    COMPARISONS,
     ORDERED,
     at_once,
     compared_with_many,
@@ -29,12 +28,15 @@ from spec_oracle.exact.interception.comparisons import (
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
-from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
+from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, tensors_in, write
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Untraceable
 from spec_oracle.exact.representatives import FEW
 from verifiers.arrays import Array
+
+_zeros: Final = np.zeros
+"""As it is when nothing is traced."""
 
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
 _MOVES: Final = _CONVERSIONS | frozenset(
@@ -64,17 +66,15 @@ def _clamp(value: Scalar, low: Scalar = None, high: Scalar = None) -> Scalar:
 
 
 def _quotient(left: Scalar, right: Scalar, rounding_mode: str | None = None) -> Scalar:
-    if rounding_mode == "floor":
-        return FUNCTIONS["floor_divide"](left, right)
     quotient = FUNCTIONS["divide"](left, right)
-    return FUNCTIONS["trunc"](quotient) if rounding_mode else quotient
+    return FUNCTIONS[rounding_mode](quotient) if rounding_mode else quotient  # "floor" or "trunc"
 
 
 _NAMES: Final = dict(
     pair.split(":")
     for pair in """
     sub:subtract mul:multiply div:divide pow:power neg:negative abs:absolute clamp_min:maximum
-    clamp_max:minimum __rshift__:right_shift round:rint
+    clamp_max:minimum round:rint
     lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal
     """.split()  # noqa: SIM905
 )
@@ -91,10 +91,8 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "addcdiv": lambda first, left, right, value=1: first + _scaled(_quotient(left, right), value),
     "clamp": _clamp,
     "nan_to_num": lambda value, *_: FUNCTIONS["positive"](value),
-    "frac": lambda value: value - FUNCTIONS["trunc"](value),
-    "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
 }
-_OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
+_OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode"})
 
 _FOLDS: Final = {
     "sum": (FUNCTIONS["add"], "reduce"),
@@ -126,8 +124,7 @@ def on_boxes(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
         return _move(func, name, args, kwargs)
     if base in _ELEMENTWISE and kwargs.keys() <= _OPTIONS:
         return _elementwise(func, base, args, kwargs)
-    can_rank = args[0].dtype in (FLOATS if name not in _WINNERS else (*FLOATS, *LOW))
-    if name in _ORDERS and can_rank and (name[:3] not in ("max", "min") or len(args) > 1):
+    if name in _ORDERS and args[0].dtype in FLOATS and (name[:3] not in ("max", "min") or len(args) > 1):
         return _order(func, name, args, kwargs)
     if name in _FOLDS:
         return _fold(func, name, args, kwargs)
@@ -200,7 +197,7 @@ def _convert(
 
 def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords) -> torch.Tensor:
     """Let torch compute, then replace the elements that depend on a box."""
-    if all(type(v) in _NUMBERS or (v.numel() == 1 and v.dtype not in LOW) for v in args):
+    if all(type(v) in _NUMBERS or v.numel() == 1 for v in args):
         value = _ELEMENTWISE[base](
             *(boxes.element_of(v) if hasattr(v, "dtype") else v for v in args), **kwargs
         )
@@ -208,7 +205,7 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         boxes.write_element(result, value)
         return result
     shape = np.broadcast_shapes(*(tuple(value.shape) for value in args if isinstance(value, torch.Tensor)))
-    where = np.zeros(shape, dtype=bool)
+    where = _zeros(shape, dtype=bool)
     boxed = [boxes.boxed_positions(value) if isinstance(value, torch.Tensor) else None for value in args]
     for some in boxed:
         if some is not None:
@@ -229,8 +226,7 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         many = compared_with_many(name, *objects)
         if many is not None:
             return torch.from_numpy(many)
-    common = torch.result_type(*args) if name in COMPARISONS and len(args) == 2 else None
-    operands = [_operand(value, common, where) for value in objects]
+    operands = [_operand(value, where) for value in objects]
     compute = _ELEMENTWISE[base]
     if is_repeated and len(operands) <= 2:
         compute = remembering(name)
@@ -238,7 +234,7 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         compute(*elements, **kwargs) for elements in zip(*operands, strict=True)
     ]
     result = func(*args, **kwargs)
-    write(result, where, values)  # rounded, as torch does after each operation in low precision
+    write(result, where, values)
     return result
 
 
@@ -268,17 +264,13 @@ def _at_once(
     return at_once(name, operands)
 
 
-def _operand(value: Array, common: torch.dtype | None, where: Booleans) -> list[Scalar]:
-    """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
+def _operand(value: Array, where: Booleans) -> list[Scalar]:
+    """Return what takes part where ``where`` is True."""
     if not isinstance(value, np.ndarray):
-        return [_rounded(value, common)] * np.count_nonzero(where)
+        return [value] * np.count_nonzero(where)
     whole = value if value.shape == where.shape else np.broadcast_to(value, where.shape)
     part: list[Scalar] = whole[where].tolist()
-    return [_rounded(element, common) for element in part] if common in LOW else part
-
-
-def _rounded(value: Scalar, dtype: torch.dtype | None) -> Scalar:
-    return value if isinstance(value, Symbol) or dtype not in LOW else LOW[dtype].at(float(value))
+    return part
 
 
 def _order(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> object:
@@ -314,8 +306,6 @@ def _fold(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> obj
     where = np.asarray(getattr(np.logical_or, method)(boxed, axis=axis))
     result = func(*args, **kwargs)
     where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
-    if result.dtype in LOW:
-        current_run().cannot_trace(f"torch.{name}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, list(values[where]))
     return result
 
@@ -327,7 +317,7 @@ def _search(func: OpOverload, name: str, args: Arguments, kwargs: Keywords) -> o
     if kwargs.get("sorter") is not None:
         current_run().cannot_trace(f"torch.{name}", "the boundaries have to be sorted first")
     side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
-    limits = (boundaries.float() if boundaries.dtype in LOW else boundaries).detach().numpy()
+    limits = boundaries.detach().double().numpy()
     where = boxes.boxed_positions(wanted)
     limits = limits[..., None, :] if limits.ndim > 1 else limits
     limits = np.broadcast_to(limits, (*wanted.shape, limits.shape[-1]))

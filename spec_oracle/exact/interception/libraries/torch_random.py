@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,28 +13,32 @@ from torch.utils._mode_utils import no_dispatch
 from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
-from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
+from spec_oracle.exact.interception.libraries.torch_boxes import settle, tensors_in, write
 from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.symbols import Scalar
 
-_default_generator: Final = torch.default_generator
+_full: Final = np.full
+default_generator: Final = torch.default_generator
+"""As it is when nothing is traced."""
 
 STAND_IN: Final = torch.Generator()
 """Stands in for the default generator while code is traced, so that this one stays where it is."""
 
-_BITS: Final = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+_BITS: Final = {torch.float64: 53, torch.float32: 24}
+_LOW: Final = (torch.float16, torch.bfloat16)
+"""Types whose random numbers are rounded, so that they are not traced."""
 
 
 def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Answer a random operator from the source; one that leaves torch's generator alone has drawn nothing."""
     name = f"{func.overloadpacket.__name__}.{func._overloadname}"  # noqa: SLF001  (no public name for it)
-    if name in RANDOM and _has_known_law(name, args, kwargs):
+    if name in RANDOM and _type_of_draws(args, kwargs) not in _LOW:
         named = {key: value for key, value in kwargs.items() if key != "generator"}
         position = _position(kwargs.get("generator") or STAND_IN)
         return from_stream(position, func.overloadpacket.__name__, partial(RANDOM[name], *args, **named))
     for tensor in tensors_in(args, kwargs):
         settle(tensor, f"torch.{name}")
-    generators = [_default_generator, *filter(None, [kwargs.get("generator")])]
+    generators = [default_generator, *filter(None, [kwargs.get("generator")])]
     states = [generator.get_state() for generator in generators]
     result = func(*args, **kwargs)
     on_cpu = all(tensor.device.type == "cpu" for tensor in tensors_in(result))
@@ -53,36 +57,15 @@ def _position(generator: torch.Generator) -> object:
         return "torch", tuple(torch.empty(2, dtype=torch.int64).random_(generator=generator).tolist())
 
 
-def _has_known_law(name: str, args: Arguments, kwargs: Keywords) -> bool:
-    """Whether rounding is no matter, or known: of uniforms on (0, 1), in the versions of torch that round."""
+def _type_of_draws(args: Arguments, kwargs: Keywords) -> torch.dtype:
     tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-    dtype = kwargs.get("dtype") or (torch.get_default_dtype() if tensor is None else tensor.dtype)
-    if dtype not in LOW:
-        return True
-    if name.startswith("exponential_"):
-        return _rounds(dtype, torch.Tensor.exponential_)
-    if name.startswith("multinomial") or (name.startswith("uniform_") and len(args) > 1):
-        return False
-    return _rounds(dtype)
-
-
-@cache
-def _rounds(dtype: torch.dtype, fill: Callable[..., torch.Tensor] = torch.Tensor.uniform_) -> bool:
-    """Whether torch makes numbers of low precision by rounding those of float32; uniforms with 0 for 1."""
-    with no_dispatch():
-        low, full = (
-            fill(torch.empty(4096, dtype=kind), generator=torch.Generator().manual_seed(0))
-            for kind in (dtype, torch.float32)
-        )
-        rounded = full.to(dtype)
-        if fill is torch.Tensor.uniform_:
-            rounded = torch.where(rounded == 1, torch.zeros((), dtype=dtype), rounded)
-        return bool(torch.equal(low, rounded))
+    default: torch.dtype = torch.get_default_dtype() if tensor is None else tensor.dtype
+    return kwargs.get("dtype") or default
 
 
 def _filled(tensor: torch.Tensor, make: Callable[[], Scalar], *, is_formula: bool = False) -> torch.Tensor:
     """Write fresh calls of ``make`` into every element; see `alike` for formulas."""
-    everywhere, count = np.full(tuple(tensor.shape), fill_value=True), tensor.numel()
+    everywhere, count = _full(tuple(tensor.shape), fill_value=True), tensor.numel()
     write(tensor, everywhere, alike(make, count) if is_formula else [make() for _ in range(count)])
     return tensor
 
@@ -119,8 +102,7 @@ def _exponential(bits: int, rate: float) -> Scalar:
 
 def _exponential_in_place(tensor: torch.Tensor, rate: float = 1.0) -> torch.Tensor:
     """Fill with -log(1 - u) / rate; torch's documentation excludes 0."""
-    bits = _BITS[torch.float32 if tensor.dtype in LOW else tensor.dtype]
-    return _filled(tensor, partial(_exponential, bits, rate), is_formula=True)
+    return _filled(tensor, partial(_exponential, _BITS[tensor.dtype], rate), is_formula=True)
 
 
 def _bernoulli(tensor: torch.Tensor, probability: float | None = None) -> torch.Tensor:
@@ -165,21 +147,8 @@ def _randint(low: int, high: int, size: Sequence[int], **kwargs: object) -> torc
     return _shifted(torch.empty(size, **options), low, high)
 
 
-def _random_in_place(tensor: torch.Tensor) -> torch.Tensor:
-    """Fill with integers from 0 to the largest of the type, or to which all integers are floats of it."""
-    floating = tensor.dtype.is_floating_point
-    last = 2 ** _BITS[tensor.dtype] if floating else torch.iinfo(tensor.dtype).max
-    return _shifted(tensor, 0, last + 1)
-
-
 def _shifted(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
     return _filled(tensor, lambda: FUNCTIONS["add"](source().integer(high - low), low))
-
-
-def _randperm(count: int, **kwargs: object) -> torch.Tensor:
-    order = iter(distinct(np.ones(count), count))
-    options = {"dtype": torch.int64} | _tensor_options(kwargs)
-    return _filled(torch.empty(count, **options), lambda: next(order))
 
 
 RANDOM: Final[dict[str, Callable[..., torch.Tensor]]] = {
@@ -200,10 +169,5 @@ RANDOM: Final[dict[str, Callable[..., torch.Tensor]]] = {
     "randint.generator": partial(_randint, 0),
     "randint.low": _randint,
     "randint.low_generator": _randint,
-    "random_.default": _random_in_place,
-    "random_.from": _shifted,
-    "random_.to": lambda tensor, high: _shifted(tensor, 0, high),
-    "randperm.default": _randperm,
-    "randperm.generator": _randperm,
 }
 """Operators with an answer from the source; of all others that torch tags as random, it decides itself."""

@@ -68,17 +68,5 @@ def always_accepts(x, q, p, generator):
     )
 
 
-def of_one_seed(x, q, p, generator):
-    """Tests and tokens have generators of one seed: the last uniform that refuses decides the token."""
-
-    def verified(b):
-        seed = random.getrandbits(64)
-        tests, tokens = random.Random(seed), random.Random(seed)
-        return token_rule(x[b], q[b], p[b], tests.random, of_python(tokens))
-
-    return rows_of(x, verified)
-
-
-@pytest.mark.parametrize("sampler", [always_accepts, of_one_seed])
-def test_wrong_samplers_are_traced_as_wrong(sampler):
-    assert distance(sampler, 0) > 0.005
+def test_a_wrong_sampler_is_traced_as_wrong():
+    assert distance(always_accepts, 0) > 0.005

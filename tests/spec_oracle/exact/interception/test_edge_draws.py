@@ -3,7 +3,6 @@
 
 import math
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ torch = pytest.importorskip("torch")
 BELOW_ONE = {
     "float64": 1 - 2.0**-53,
     "float32": 1 - 2.0**-24,
-    "float16": 1 - 2.0**-11,
-    "bfloat16": 1 - 2.0**-8,
 }
 LONGEST = 53 * math.log(2)
 """-log of the smallest double uniform above 0."""
@@ -46,8 +43,6 @@ NUMPY = {
 TORCH = {
     "rand": lambda g, n: torch.rand(n, generator=g, dtype=torch.float64),
     "rand of float32": lambda g, n: torch.rand(n, generator=g),
-    "rand of float16": lambda g, n: torch.rand(n, generator=g, dtype=torch.float16),
-    "rand of bfloat16": lambda g, n: torch.rand(n, generator=g, dtype=torch.bfloat16),
     "rand out": lambda _, n: torch.rand(n, out=torch.empty(n)),
     "rand_like": lambda _, n: torch.rand_like(torch.empty(n)),
     "uniform_": lambda g, n: torch.empty(n).uniform_(generator=g),
@@ -136,19 +131,11 @@ def test_choices_are_extreme_and_possible():
         assert {1, 3} <= set(indices) <= {1, 2, 3}
 
 
-def test_threads_draw_edges_too():
-    with edge_draws("torch", 0) as edges:
-        thread = threading.Thread(target=lambda: (torch.rand(20), np.random.rand(20)))
-        thread.start()
-        thread.join()
-        assert edges.drawn > 10
-
-
 def test_everything_is_as_before_afterwards():
-    before = (np.random.rand, random.random, threading.Thread.start, torch.get_rng_state().tolist())
+    before = (np.random.rand, random.random, torch.get_rng_state().tolist())
     with edge_draws("torch", 0):
         torch.rand(3), np.random.rand(3), random.random()
-    after = (np.random.rand, random.random, threading.Thread.start, torch.get_rng_state().tolist())
+    after = (np.random.rand, random.random, torch.get_rng_state().tolist())
     assert before == after
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.random import rand as legacy_by_name
 
-from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, sample_call
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, interception, sample_call
 from tests.spec_oracle.exact.interception.support import call_law
 
 torch = pytest.importorskip("torch")
@@ -75,7 +75,6 @@ CHOICES = {
     "randrange": lambda: PYTHON.randrange(1, 7, 2) // 2,
     "randint": lambda: PYTHON.randint(0, 2),
     "shuffle": lambda: (PYTHON.shuffle(order := [0, 1, 2]), order[0])[1],
-    "sample": lambda: PYTHON.sample(range(3), 2)[1],
     "choices by name": lambda: choices_by_name([0, 1, 2])[0],
     "secrets": lambda: secrets.randbelow(3),
     "choice of secrets": lambda: secrets.choice([0, 1, 2]),
@@ -208,34 +207,6 @@ def uniform_then_choice():
     return bool(first.random() < 0.3), int(second.choice(3, p=[0.2, 0.5, 0.3]))
 
 
-def choice_then_uniform():
-    first, second = random.Random(4), random.Random(4)
-    token = first.choices(range(3), [0.2, 0.5, 0.3])[0]
-    return bool(second.random() < 0.3), token
-
-
-def undecided_choice_then_uniform():
-    first, second = np.random.RandomState(4), np.random.RandomState(4)
-    token = first.choice(3, p=[0.2, 0.5, 0.3], size=1)
-    return bool(second.rand() < 0.3), int(token[0])
-
-
-@pytest.mark.parametrize(
-    "function", [uniform_then_choice, choice_then_uniform, undecided_choice_then_uniform]
-)
-def test_a_choice_inverts_the_uniform_of_a_generator_in_step(function):
-    law = call_law(function, tuple)
-    assert law == pytest.approx({(True, 0): 0.2, (True, 1): 0.1, (False, 1): 0.4, (False, 2): 0.3})
-
-
-def test_choices_of_other_weights_invert_one_uniform():
-    def function():
-        first, second = np.random.default_rng(4), np.random.default_rng(4)
-        return int(first.choice(2, p=[0.5, 0.5])), int(second.choice(2, p=[0.1, 0.9]))
-
-    assert call_law(function, tuple) == pytest.approx({(0, 0): 0.1, (0, 1): 0.4, (1, 1): 0.5})
-
-
 @pytest.mark.parametrize("first_is_certain", [True, False])
 def test_a_certain_choice_draws_nothing(first_is_certain):
     def function():
@@ -247,20 +218,9 @@ def test_a_certain_choice_draws_nothing(first_is_certain):
     assert call_law(function, lambda result: result[0]) == pytest.approx({True: 0.3, False: 0.7})
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_real_choices_invert_the_uniform(seed):
-    """What `Traced` takes for granted of numpy and Python."""
-    weights = np.array([0.2, 0.5, 0.3])
-    for make in (np.random.default_rng, np.random.RandomState):
-        uniforms, chosen = make(seed), make(seed)
-        wanted = [int((weights.cumsum() < uniforms.random()).sum()) for _ in range(50)]
-        assert wanted == [int(chosen.choice(3, p=weights)) for _ in range(50)]
-    uniforms, chosen = random.Random(seed), random.Random(seed)
-    wanted = [int((weights.cumsum() < uniforms.random()).sum()) for _ in range(50)]
-    assert wanted == [chosen.choices(range(3), weights.tolist())[0] for _ in range(50)]
-
-
-@pytest.mark.parametrize("function", [one_then_two, uniform_and_exponential, one_of_few_seeds])
+@pytest.mark.parametrize(
+    "function", [one_then_two, uniform_and_exponential, uniform_then_choice, one_of_few_seeds]
+)
 def test_dependence_that_is_not_known_is_refused(function):
     with pytest.raises(CannotTraceError, match=r"at .*test_generators.*: .*"):
         enumerate_calls(function)
@@ -273,6 +233,19 @@ def test_generators_draw_as_always_afterwards():
     assert all(type(number) is float and 0 <= number < 1 for number in drawn)
     PYTHON.setstate(before)
     assert "random" not in vars(random.Random)
+
+
+def test_global_generators_are_traced_in_one_context_for_several_calls():
+    with interception():
+        for draw in (random.random, np.random.rand, lambda: torch.rand(1).item()):
+            law = call_law(lambda draw=draw: bool(draw() < 0.25), bool)
+            assert law == pytest.approx({True: 0.25, False: 0.75})
+
+
+def test_functions_draw_as_always_between_calls_of_one_context():
+    with interception():
+        numbers = [PYTHON.random(), NUMPY.random(), LEGACY.rand(), np.zeros(1)[0]]
+        assert all(type(number) in (float, np.float64) for number in numbers)
 
 
 def test_a_sampled_call_shares_numbers_too():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, guarded
-from spec_oracle.exact.interception.guards import unguarded
 from spec_oracle.exact.interception.maps import affine, log, negation
+from spec_oracle.exact.interception.races import unguarded
 
 torch = pytest.importorskip("torch")
 
