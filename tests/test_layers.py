@@ -45,7 +45,6 @@ LAYERS = (
     {
         "spec_oracle.acceptance.report",
         "spec_oracle.language_models.report",
-        "spec_oracle.language_models.plot",
     },
     {"spec_oracle.commands.options"},
     {"spec_oracle.language_models.command"},
