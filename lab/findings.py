@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab.transformers_engines import engine_of
+from lab.vllm_options import OPTIONS
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import markdown_table
 from spec_oracle.third_party.engines import vllm
@@ -218,17 +219,17 @@ def gemma_assistant() -> TransformersEngine:
 
 def least_length() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `min_tokens` and a stop token; needs vLLM for CPUs."""
-    return {one: vllm.VllmEngine(one, "least length", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["least length"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def grammar() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with a grammar, structured outputs by a regular expression."""
-    return {one: vllm.VllmEngine(one, "grammar", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["grammar"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def top_k() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `top_k` alone."""
-    return {one: vllm.VllmEngine(one, "top-k", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["top-k"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
