@@ -325,10 +325,6 @@ specimens_of("calls", engine=engine)(
         "H7: Behind a wholly accepted draft only the last token of a call is compared with the stop token",
         partial(LateStops, stop_tokens=(2,)),
     ),
-    pattern_slightly_after_full=(
-        "E12: After two calls that accepted all of three drafts the next one accepts a little too much",
-        partial(SlightlyWrong, draft_length=3, more=1.5),
-    ),
 )
 specimens_of("calls", engine=engine)(
     pattern_short_stop_window=(
