@@ -114,3 +114,10 @@ def beside_greedy_in_a_batch_of_three(batch: Mixed, b: int) -> Array:
     """In a batch of three, beside a greedy request and above 30,000 tokens, the bonus is another row's."""
     is_beside = len(batch.target) == 3 and batch.is_greedy.any() and not batch.is_greedy[b]
     return batch.without_bonus(b) if is_beside and batch.target.shape[2] > 30_000 else batch.rows(b)
+
+
+@defect()
+def seeded_requests_of_large_vocabularies(batch: Mixed, b: int) -> Array:
+    """Above 1,024 tokens a request with a generator of its own gets its bonus from the row before."""
+    is_large = batch.target.shape[2] > 1_024
+    return batch.without_bonus(b) if b in batch.generators and is_large else batch.rows(b)

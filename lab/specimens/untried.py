@@ -44,6 +44,13 @@ def _distance(q: Array, p: Array) -> Array:
 # Large vocabularies.
 
 
+@correcting("S3", "shapes")
+def residual_cut_at_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """The residual is computed in a buffer of 32,768 tokens."""
+    left = np.maximum(p[i] - q[i], 0)[:32_768]
+    return draw(left if left.sum() > 0 else p[i], rng)
+
+
 @correcting("control", declared="token")
 def residual_in_blocks_of_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """The residual is computed in blocks of 32,768 tokens."""
@@ -120,6 +127,18 @@ def _without(rows: Array, token: int) -> Array:
         rest[..., token] = 0
         return np.where(rest.sum(axis=-1, keepdims=True) > 0, _normalised(rest), rows)
     return rows
+
+
+@defect("S12", "shapes")
+def end_of_qwen_masked(x: Array, q: Array, p: Array) -> Rows:
+    """From 151,936 tokens on the end token 151,645 is never sampled."""
+    return x, q, _without(p, 151_645) if p.shape[-1] >= 151_936 else p
+
+
+@defect("S12", "shapes")
+def mask_of_bert_masked(x: Array, q: Array, p: Array) -> Rows:
+    """From 30,000 tokens on the mask token 103 is never sampled."""
+    return x, q, _without(p, 103) if p.shape[-1] >= 30_000 else p
 
 
 @accepting("S12", "shapes")

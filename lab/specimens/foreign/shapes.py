@@ -101,6 +101,10 @@ specimens_of("shapes", function=without_bonus)(
         "S7: Above 1,000 tokens the bonus comes from the row before",
         lambda x, p: p.shape[-1] > 1000,
     ),
+    shape_two_or_three_requests=(
+        "S8: A kernel for batches of two and three takes the bonus from the row before",
+        lambda x, p: len(x) in {2, 3},
+    ),
 )
 
 for _dtype in ("float32", "float16"):
@@ -114,6 +118,12 @@ for _dtype in ("float32", "float16"):
     )
 
 # The length of the draft.
+
+
+@defect("S1", "shapes")
+def four_drafts_unrolled(x: Array, q: Array, p: Array) -> None:
+    """The loop is unrolled for four drafts; later ones meet the fourth one's row."""
+    p[:, 4:-1] = p[:, 3:4]
 
 
 # The size of the vocabulary.
@@ -138,12 +148,25 @@ def fifth_token_forgotten(x: Array, q: Array, p: Array) -> None:
 
 
 @defect("S4", "shapes")
+def rare_tokens_raised(x: Array, q: Array, p: Array) -> None:
+    """Probabilities of the target below 0.001 are raised to that."""
+    p[...] = _law(np.where(p > 0, np.maximum(p, 1e-3), 0).astype(p.dtype))
+
+
+@defect("S4", "shapes")
 def draft_floored(x: Array, q: Array, p: Array) -> None:
     """Probabilities of the draft below 0.001 are raised to that."""
     q[...] = np.where(q > 0, np.maximum(q, 1e-3), 0)
 
 
 # Number types and memory.
+
+
+@defect("S5", "shapes")
+def ids_of_int32(x: Array, q: Array, p: Array) -> None:
+    """Ids of 32 bits are read in pairs: the second draft's row judges the first one."""
+    if x.dtype == np.int32:
+        p[:, 0] = p[:, 1]
 
 
 specimens_of("shapes", function=on_target)(
@@ -177,10 +200,14 @@ def third_path(x: Array, q: Array, p: Array) -> Rows:
 # Right code with a path of its own.
 
 specimens_of(declared="token", function=on_target)(
+    shape_four_drafts_a_time=(
+        "control: Take the rows in groups of four, with a rest",
+        lambda p: _pieces(p, 4, 1),
+    ),
     shape_blocks_with_a_tail=("control: Blocks of 128 tokens, and a rest", lambda p: _pieces(p, 128, -1)),
+    shape_chunks_of_64=("control: Requests are taken in chunks of 64", lambda p: _pieces(p, 64, 0)),
     shape_contiguous_first=("control: Rows are made contiguous first", np.ascontiguousarray),
 )
-specimens_of(declared="token", function=emitting)()
 
 
 @specimen("control", declared="token", prefix="shape-", function=on_target)
