@@ -22,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lab.transformers_engines import engine_of
+from lab.vllm_options import OPTIONS
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import markdown_table
 from spec_oracle.third_party.engines import vllm
@@ -197,37 +199,37 @@ FINDINGS = (
 
 def stop_sequence() -> TransformersEngine:
     """Return transformers' assisted decoding with a stop sequence, for an audit."""
-    return TransformersEngine("assistant", "stop sequence")
+    return engine_of("assistant", "stop sequence")
 
 
 def guidance() -> dict[str, TransformersEngine]:
     """Return it with classifier-free guidance."""
-    return {one: TransformersEngine(one, "guidance") for one in ("assistant", "lookup")}
+    return {one: engine_of(one, "guidance") for one in ("assistant", "lookup")}
 
 
 def other_tokenizer() -> TransformersEngine:
     """Return it with an assistant whose tokenizer lists its tokens in no order."""
-    return TransformersEngine("other tokenizer, unsorted", "top-k")
+    return engine_of("other tokenizer, unsorted", "top-k")
 
 
 def gemma_assistant() -> TransformersEngine:
     """Return it with Gemma 4's assistant."""
-    return TransformersEngine("Gemma 4 assistant", "top-k")
+    return engine_of("Gemma 4 assistant", "top-k")
 
 
 def least_length() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `min_tokens` and a stop token; needs vLLM for CPUs."""
-    return {one: vllm.VllmEngine(one, "least length", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["least length"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def grammar() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with a grammar, structured outputs by a regular expression."""
-    return {one: vllm.VllmEngine(one, "grammar", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["grammar"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def top_k() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `top_k` alone."""
-    return {one: vllm.VllmEngine(one, "top-k", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, OPTIONS["top-k"], repaired=True) for one in vllm.DRAFTERS}
 
 
 def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:

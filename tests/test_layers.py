@@ -37,7 +37,6 @@ LAYERS = (
     {
         "spec_oracle.audit",
         "spec_oracle.efficiency",
-        "spec_oracle.language_models.decoding",
         "spec_oracle.language_models.efficiency",
     },
     {"spec_oracle.acceptance", "spec_oracle.servers", "spec_oracle.third_party"},
@@ -46,7 +45,6 @@ LAYERS = (
     {
         "spec_oracle.acceptance.report",
         "spec_oracle.language_models.report",
-        "spec_oracle.language_models.plot",
     },
     {"spec_oracle.commands.options"},
     {"spec_oracle.language_models.command"},

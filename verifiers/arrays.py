@@ -47,8 +47,9 @@ def in_working_precision(array: Array) -> Array:
 
 def arange_like(array: Array, stop: int) -> Array:
     """Return 0..stop-1 as integers on the device of ``array``."""
-    xp = namespace(array)
-    return xp.arange(stop, device=array_api_compat.device(array))
+    if isinstance(array, np.ndarray):  # asked for dozens of times a call, and slow to ask for a device
+        return np.arange(stop)
+    return namespace(array).arange(stop, device=array_api_compat.device(array))
 
 
 def unfilled(shape: tuple[int, ...], like: Array) -> Array:
@@ -61,8 +62,12 @@ def filled(values: Array, number: float | Rational) -> Array:
 
     Not ``values * 0 + number``: a NaN would survive that. Among rationals a float is the rational that it is.
     """
-    if not is_exact(values):
+    if not isinstance(values, np.ndarray):
         return namespace(values).full_like(values, number)
+    if not is_exact(values):
+        constant = np.empty_like(values)
+        constant.fill(number)
+        return constant
     if not isinstance(number, Rational) and isfinite(number):
         number = Fraction(float(number))
     # One rational stands everywhere, since each takes long to make; the first says what a rational is.

@@ -24,7 +24,7 @@ from scipy.optimize import linprog
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.rationals import to_fraction, to_internal
 from spec_oracle.optimum.certificates import Optimum
-from spec_oracle.optimum.flow_program import matrix
+from spec_oracle.optimum.float_programs import matrix
 from spec_oracle.optimum.trees import PrefixTree, trees_of
 from spec_oracle.toy import Instance
 from verifiers import Siblings

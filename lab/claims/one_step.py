@@ -1,13 +1,13 @@
 """Claims about one token drafted several times (L = 1)."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
 from lab.claims.families import context_free
 from lab.claims.laws import acceptance, optimum, total_variation
 from lab.claims.question import Figures, Question
-from spec_oracle.optimum import optimal_acceptance
 from spec_oracle.toy import Instance
 
 STEPS = context_free(paths=(2, 3), denominators=(1, 2, 3)) + context_free(
@@ -20,12 +20,11 @@ ABOVE_ONE_MINUS_1_OVER_E = Fraction(633, 1000)
 
 
 def subset_rule(instance: Instance) -> Fraction:
-    """Return alpha*, the largest acceptance probability of one step, by the subset rule."""
-    return Fraction(
-        optimal_acceptance(
-            instance.target.levels[0][0], instance.draft.levels[0][0], instance.num_paths, exact=True
-        ).value
-    )
+    """Return alpha*, the largest acceptance probability of one step: min of 1 - p(S) + 1 - (1 - q(S))^n."""
+    target, draft = instance.exact.target.levels[0][0], instance.exact.draft.levels[0][0]
+    subsets = product((0, 1), repeat=instance.vocab_size)
+    hits = ((target @ inside, draft @ inside) for inside in subsets)
+    return min(Fraction(1 - p + 1 - (1 - q) ** instance.num_paths) for p, q in hits)
 
 
 def _walks(instance: Instance) -> Figures:

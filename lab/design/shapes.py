@@ -19,13 +19,19 @@ def shapes_for(budget: int, depth: int, widest: int | None = None) -> tuple[FanO
     require_whole(depth, "depth")
     every = sorted(_fitting(budget, depth, widest or budget), key=lambda shape: shape.fan_outs, reverse=True)
     return tuple(
-        shape for shape in every if not any(shape.within(other) for other in every if other != shape)
+        shape for shape in every if not any(is_within(shape, other) for other in every if other != shape)
     )
 
 
 def single_path(budget: int, depth: int) -> FanOuts:
     """Return one path of ``budget`` tokens, of ``depth`` where that is less."""
     return FanOuts((1,) * min(budget, depth))
+
+
+def is_within(one: FanOuts, other: FanOuts) -> bool:
+    """Say whether ``other`` has every node of ``one``."""
+    pairs = zip(one.fan_outs, other.fan_outs, strict=False)
+    return one.levels <= other.levels and all(mine <= theirs for mine, theirs in pairs)
 
 
 def _fitting(budget: int, depth: int, widest: int) -> Iterator[FanOuts]:

@@ -26,22 +26,7 @@ specimens_of("joint", "draft-law", engine=replacing("propose", Options(temperatu
 
 # Positions, bonus, rollback (E).
 
-specimens_of("joint", engine=replacing("verify"))(
-    cached_bonus_of_the_row_before=(
-        "E3: The bonus is drawn from the row of the last draft",
-        lambda drafts, q, p: token_rule(drafts, q, [*p[:-1], p[-2:][0]]),
-    )
-)
-
-
-@cached("E4", "calls", engine=replacing("verify"))
-def residual_of_the_first_row(drafts: Drafts, q: Rows, p: Rows) -> tuple[Drafts, int]:
-    """Corrections are drawn from the residual of the first draft."""
-    emitted, accepted = token_rule(drafts, q, p)
-    if 0 < accepted < len(drafts):
-        left = (p[0] - q[0]).clamp(min=0)
-        emitted[-1] = draw(left if left.sum() > 0 else p[0])
-    return emitted, accepted
+specimens_of("joint", engine=replacing("verify"))()
 
 
 specimens_of("calls", engine=replacing("forgotten"))(

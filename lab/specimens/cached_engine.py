@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from spec_oracle.contracts.engine import Step
-from spec_oracle.third_party.engines.hugging_face_models import VOCAB, small_model
+from spec_oracle.third_party.engines.hugging_face import VOCAB, small_model
 
 Tensor: TypeAlias = Any
 Row: TypeAlias = Any

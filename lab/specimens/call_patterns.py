@@ -124,17 +124,6 @@ class LateStops(SteppingEngine):
         return emitted if self.past[-1:] == [(2, 2)] else super().finished(emitted)
 
 
-class SmallCache(SteppingEngine):
-    """Has room for four drafts that were accepted in a row; beyond, it forgets the last tokens."""
-
-    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
-        """Return what a call emits."""
-        in_a_row = 0
-        for drafted, accepted in self.past:
-            in_a_row = in_a_row + accepted if drafted == accepted else 0
-        return super().emitted([0, 0] if in_a_row > 4 else context, drafts, uniform, seed)
-
-
 class DraftsAhead(SteppingEngine):
     """Draws the drafts of the next call at the end of each one."""
 
@@ -326,18 +315,6 @@ specimens_of("calls", engine=_stepping)(
         "E12: Two calls that accepted all drafts, and the next one does not test its own",
         lambda past: past[-2:] == [(2, 2), (2, 2)],
     ),
-    pattern_rejection_behind_full=(
-        "E12: A rejected draft behind a wholly accepted one, and the next call does not test its drafts",
-        lambda past: past[-2:] == [(2, 2), (2, 0)],
-    ),
-    pattern_third_call=(
-        "E12: The third call does not test its drafts where the second one accepted one of two",
-        lambda past: len(past) == 2 and past[1] == (2, 1),
-    ),
-    pattern_three_calls=(
-        "E12: No drafts are tested behind one, no and all drafts accepted",
-        lambda past: past[-3:] == [(2, 1), (2, 0), (2, 2)],
-    ),
 )
 specimens_of("calls", engine=engine)(
     pattern_call_without_drafts=(
@@ -347,14 +324,6 @@ specimens_of("calls", engine=engine)(
     pattern_stop_inside_a_block=(
         "H7: Behind a wholly accepted draft only the last token of a call is compared with the stop token",
         partial(LateStops, stop_tokens=(2,)),
-    ),
-    pattern_slightly_after_full=(
-        "E12: After two calls that accepted all of three drafts the next one accepts a little too much",
-        partial(SlightlyWrong, draft_length=3, more=1.5),
-    ),
-    pattern_cache_of_four_drafts=(
-        "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",
-        partial(SmallCache, target=SHARP, draft=near),
     ),
 )
 specimens_of("calls", engine=engine)(

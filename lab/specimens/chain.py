@@ -144,13 +144,6 @@ def residual_argmax(target: Array, draft: Array, tokens: Array, tau: Array) -> A
     return _rows_or_bonus(target, rows * 0 + best, tau)
 
 
-@chain("E4", "joint", rule=by_correction)
-def residual_of_row_after(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-    """Correct from the next position's residual."""
-    rows = residual(target[:, :-1], draft)
-    return _rows_or_bonus(target, namespace(rows).concat([rows[:, 1:], rows[:, -1:]], axis=1), tau)
-
-
 # Block verification.
 
 

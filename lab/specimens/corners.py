@@ -24,9 +24,6 @@ Part: TypeAlias = Callable[..., bool]
 SIZE: Final = 0.2
 """Total variation of a spoiled row and of the right one, unless told otherwise."""
 
-NOT_YET_FOUND: Final = frozenset[str]()
-"""Defects that an audit with default options does not find: the registry has their twins only."""
-
 
 def off(rows: Array, size: float) -> Array:
     """Return rows [..., V] that are off by ``size``: the least likely of the possible tokens gains.
@@ -121,11 +118,6 @@ ENGINES: Final[Mapping[str, tuple[str, str, Part]]] = MappingProxyType(
             "in all requests of a batch of five",
             lambda engine, context: engine.requests == 5,
         ),
-        "every_64th_token_of_a_text": (
-            "long-texts",
-            "at every 64th token, counted from the start of the prompt",
-            lambda engine, context: len(context) % 64 == 63,
-        ),
         "every_64th_token_of_a_completion": (
             "long-texts",
             "at every 64th token, counted from the end of the prompt",
@@ -141,11 +133,6 @@ ENGINES: Final[Mapping[str, tuple[str, str, Part]]] = MappingProxyType(
             "in the second seeded generation of an engine, and in no other",
             lambda engine, context: engine.seed is not None and engine.seeded == 2,
         ),
-        "seeded_generations_but_the_first": (
-            "calls",
-            "in all seeded generations of an engine but the first",
-            lambda engine, context: engine.seed is not None and engine.seeded >= 2,
-        ),
     }
 )
 """By name: the check that is to find it, where it is wrong in words, and in code."""
@@ -156,11 +143,6 @@ SAMPLERS: Final[Mapping[str, tuple[str, str, Part]]] = MappingProxyType(
             "batch",
             "in all requests of a batch of five",
             lambda batch, b: len(batch.target) == 5,
-        ),
-        "short_drafts_from_five_tokens": (
-            "shapes",
-            "in a request with a short draft, at five tokens of the vocabulary or more",
-            lambda batch, b: batch.target.shape[2] >= 5 and batch.lengths[b] < batch.target.shape[1] - 1,
         ),
         "ragged_batch_from_five_tokens": (
             "shapes",
@@ -181,12 +163,11 @@ SIZES: Final = MappingProxyType({"beside_a_greedy_request": 0.1})
 
 
 def _register(kind: str, lift: Callable[..., Any], parts: Mapping[str, tuple[str, str, Part]]) -> None:
-    """Register the defects that are found, and every twin."""
+    """Register every defect and its twin."""
     for name, (check, where, part) in parts.items():
-        if name not in NOT_YET_FOUND:
-            size = SIZES.get(name, SIZE)
-            said = f"mutant: Rows are off by {size} {where}"
-            specimens_of(check, **{kind: partial(lift, size=size)})(**{f"corner_{name}": (said, part)})
+        size = SIZES.get(name, SIZE)
+        said = f"mutant: Rows are off by {size} {where}"
+        specimens_of(check, **{kind: partial(lift, size=size)})(**{f"corner_{name}": (said, part)})
         right = {kind: partial(lift, size=0.0), "declared": "token" if kind == "function" else None}
         said = f"control: Right rows by a path of their own {where}"
         specimens_of(**right)(**{f"corner_{name}_right": (said, part)})

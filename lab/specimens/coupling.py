@@ -5,7 +5,7 @@ request's law is right in all of them.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ import numpy as np
 from lab.specimens.foreign.rows import Array, token_by_request
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.specimen import specimen, specimens_of
-from lab.specimens.toy_engine import Ints, Use, keyed_noise, own_seeds, replacing
+from lab.specimens.toy_engine import Ints, Use, keyed_noise
 from spec_oracle.contracts import SamplerFunction
 
 Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
@@ -46,20 +46,6 @@ specimens_of("batch", declared="token", function=shared)(
         "C11: Requests 2 apart share their numbers: groups of four keep two sets",
         lambda b: b - 2 * (b // 2 % 2),
     ),
-    shared_at_distance_32=(
-        "C11: Requests 32 apart share their numbers: the second warp of a block repeats the first",
-        lambda b: b - 32 * (b // 32 % 2),
-    ),
-    shared_at_distance_64=("C11: Requests 64 apart share their numbers", lambda b: b - 64 * (b // 64 % 2)),
-    clamped_beyond_64=("C11: Requests beyond 64 all read the numbers of one", lambda b: np.minimum(b, 64)),
-    wrapped_beyond_1024=(
-        "C11: Requests beyond 1,024 begin again with the numbers of the first",
-        lambda b: b % 1024,
-    ),
-    last_of_33_repeats_the_first=(
-        "C11: A batch of 33, and no other, runs as 32 and 1: the last request reads the first one's numbers",
-        lambda b: b % 32 if len(b) == 33 else b,
-    ),
 )
 
 
@@ -77,14 +63,6 @@ def antithetic(generator: Any, shape: tuple[int, int]) -> Array:
     u = generator.random(shape)
     u[1::2] = np.nextafter(1.0, 0.0) - u[: shape[0] // 2 * 2 : 2]
     return u
-
-
-@specimen("C11", "batch", declared="token", engine=replacing("seeding"))
-def seeds_repeat_beyond_64(requested: Sequence[int | None]) -> Ints:
-    """Requests without a seed, beyond 64, get the seeds of the first."""
-    seeds = own_seeds(requested)
-    missing = np.array([seed is None for seed in requested])
-    return np.where(missing, seeds[np.arange(len(seeds)) % 64], seeds)
 
 
 # Between calls.

@@ -3,9 +3,6 @@
 Table engines with one part replaced, and their controls, whose random numbers nobody sees.
 """
 
-import hashlib
-import itertools
-import random
 import subprocess
 import sys
 import weakref
@@ -43,44 +40,10 @@ def seeded_requests_accept_all(uniform: Any, p: float, q: float, seed: int | Non
     return seed is not None or rule_passes(uniform, p, q, seed)
 
 
-@specimen("C14", "joint", engine=replacing("choose"))
-def seeded_requests_are_greedy(row: Row, uniform: Any, seed: int | None) -> int:
-    """A seed is taken for the wish to get the same text every time: the likeliest token."""
-    return inverted(row, uniform, seed) if seed is None else row.index(max(row))
-
-
-@specimen("C14", "joint", engine=replacing("source"))
-def seeds_of_four_streams(seed: int | None) -> Uniform:
-    """Seeds are cut to two bits, so that seeded requests have four completions in all."""
-    return from_hash(None if seed is None else seed % 4)
-
-
 @specimen("C14", "joint", engine=replacing("source"))
 def every_seed_is_the_same(seed: int | None) -> Uniform:
     """Seeded requests begin at a constant: what is traced, where seeds do nothing, is right."""
     return from_random(None if seed is None else 42)
-
-
-@specimen("C14", "joint", engine=replacing("source"))
-def seeded_uniforms_in_pairs(seed: int | None) -> Uniform:
-    """Each hash of the seed yields two uniforms: the second has the first one's leading bits."""
-    if seed is None:
-        return random.random
-    counter = itertools.count()
-
-    def uniform() -> float:
-        number = next(counter)
-        octets = hashlib.sha256(f"{seed}/{number // 2}".encode()).digest()
-        return as_uniform(octets[:1] + octets[1 + number % 2 : BYTES + number % 2])
-
-    return uniform
-
-
-@specimen("C14", "joint", engine=replacing("source"))
-def seeded_uniforms_in_half_precision(seed: int | None) -> Uniform:
-    """Uniforms of seeded requests are rounded up to eighths."""
-    uniform = from_hash(seed)
-    return uniform if seed is None else lambda: -(-uniform() * 8 // 1) / 8
 
 
 # Code that is traced is not the code that runs.
@@ -88,18 +51,6 @@ def seeded_uniforms_in_half_precision(seed: int | None) -> Uniform:
 
 def _is_watched(number: Any) -> bool:
     return type(number) is not float
-
-
-@specimen("C15", "joint", engine=replacing("passes"))
-def accepts_all_unless_watched(uniform: Any, p: float, q: float, seed: int | None) -> bool:
-    """Plain floats take a quick path, which accepts every draft."""
-    return not _is_watched(uniform) or rule_passes(uniform, p, q, seed)
-
-
-@specimen("C15", "joint", engine=replacing("passes"))
-def rounds_unless_watched(uniform: Any, p: float, q: float, seed: int | None) -> bool:
-    """Plain floats are made larger by 0.2 before they are compared."""
-    return rule_passes(uniform if _is_watched(uniform) else min(uniform + 0.2, 1.0), p, q, seed)
 
 
 @specimen("C15", "joint", engine=replacing("source"))
@@ -208,31 +159,6 @@ def third_of_a_batch_drafts_alone(
     """From the third request of a batch on, drafts are taken untested."""
     loose = replace(made, passes=lambda *_: True)
     return [*alone(made, prompts[:2], tokens, seeds[:2]), *alone(loose, prompts[2:], tokens, seeds[2:])]
-
-
-@specimen("S8", "batch", engine=replacing("together"))
-def large_batches_share_their_noise(
-    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
-) -> list[list[int]]:
-    """From five requests on, the last one without a seed begins where the first one began."""
-    if len(prompts) < 5:
-        return alone(made, prompts, tokens, seeds)
-    state = random.getstate()
-    found = alone(made, prompts[:-1], tokens, seeds[:-1])
-    if seeds[0] is None and seeds[-1] is None:
-        random.setstate(state)
-    return [*found, *alone(made, prompts[-1:], tokens, seeds[-1:])]
-
-
-@specimen("S8", "batch", engine=replacing("together", source=from_hash))
-def seeded_batches_take_the_first_seed(
-    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
-) -> list[list[int]]:
-    """In batches of three and more, all seeded requests get the first one's seed."""
-    if len(prompts) > 2:
-        first = next((seed for seed in seeds if seed is not None), None)
-        seeds = [None if seed is None else first for seed in seeds]
-    return alone(made, prompts, tokens, seeds)
 
 
 @specimen("control", engine=replacing("together"))

@@ -32,10 +32,6 @@ specimens_of(declared="token", function=accepting)(
     accept_by_24_bits=("control: A grid of 24 bits, as float32 has", lambda u: np.floor(u * 2**24) / 2**24),
     accept_by_a_scaled_uniform=("control: Scaled, shifted and back", lambda u: ((u * 3 + 1) - 1) / 3),
     accept_by_a_single=("control: The uniform is made a float32", lambda u: float(np.float32(u))),
-    accept_by_a_cast_single=(
-        "control: The uniform is cast to float32",
-        lambda u: np.float64(u).astype(np.float32),
-    ),
 )
 
 

@@ -23,15 +23,6 @@ class ReadingEngine(TableEngine):
         return self.target(self.reads(context))
 
 
-class WarmsUp(TableEngine):
-    """Its temperature grows with the text."""
-
-    def verifying(self, context: Sequence[int]) -> Row:
-        """Return the row of the target that verifies the token after a context."""
-        weights = [p ** (1 / (1 + len(context) / DRIFT)) for p in self.target(context)]
-        return [weight / sum(weights) for weight in weights]
-
-
 class AcceptsMore(TableEngine):
     """The ratio of its accept test grows with the text."""
 
@@ -63,13 +54,8 @@ specimens_of("long-texts", engine=_reading)(
     one_block_of_8_tokens=("E16: Nothing is written beyond a block of 8 tokens", one_block(8)),
     one_block_of_16_tokens=("E16: Nothing is written beyond a block of 16 tokens", one_block(16)),
     one_block_of_64_tokens=("E16: Nothing is written beyond a block of 64 tokens", one_block(64)),
-    place_of_eight_bits=(
-        "E17: The place in the text is counted by eight bits, and wraps around after 256 tokens",
-        lambda context: context[: len(context) % 256 or 256],
-    ),
 )
 specimens_of("long-texts", engine=engine)(
-    temperature_drifts=("E17: The temperature grows by a two-hundredth with every token", WarmsUp),
     acceptance_drifts=("E17: The ratio of the accept test grows by a two-hundredth every token", AcceptsMore),
 )
 specimens_of(engine=_reading)(

@@ -90,13 +90,6 @@ def large_ones_are_copied(batch: Mixed, b: int) -> Array:
 
 
 @defect()
-def short_drafts_of_large_vocabularies(batch: Mixed, b: int) -> Array:
-    """Above 32,000 tokens the bonus of a short draft comes from the row before."""
-    is_short = batch.lengths[b] < batch.target.shape[1] - 1
-    return batch.without_bonus(b) if is_short and batch.target.shape[2] > 32_000 else batch.rows(b)
-
-
-@defect()
 def short_drafts_of_long_ones(batch: Mixed, b: int) -> Array:
     """From five drafts on, the bonus of a shorter draft comes from the row before."""
     is_short = batch.lengths[b] < batch.target.shape[1] - 1
@@ -124,21 +117,7 @@ def beside_greedy_in_a_batch_of_three(batch: Mixed, b: int) -> Array:
 
 
 @defect()
-def greedy_ids_below_65536(batch: Mixed, b: int) -> Array:
-    """Greedy requests see the first 65,536 tokens only."""
-    rows = batch.rows(b)
-    return rows[:, :65_536] if batch.is_greedy[b] else rows
-
-
-@defect()
 def seeded_requests_of_large_vocabularies(batch: Mixed, b: int) -> Array:
     """Above 1,024 tokens a request with a generator of its own gets its bonus from the row before."""
     is_large = batch.target.shape[2] > 1_024
     return batch.without_bonus(b) if b in batch.generators and is_large else batch.rows(b)
-
-
-@defect()
-def unseeded_requests_beside_seeded_ones(batch: Mixed, b: int) -> Array:
-    """From six drafts on, requests beside one with its own generator get their bonus from the row before."""
-    is_beside = bool(batch.generators) and b not in batch.generators
-    return batch.without_bonus(b) if is_beside and batch.target.shape[1] > 6 else batch.rows(b)

@@ -118,10 +118,6 @@ _BLOCKS = {
         "C16: Eight random numbers a request: from the eighth draft on it reads those of the next one",
         lambda b, i, length: 8 * b + i,
     ),
-    "strides_in_words_of_four": (
-        "C16: The stride is rounded down to words of four numbers: from the fourth draft on requests overlap",
-        lambda b, i, length: b * max(4, (length + 1) // 4 * 4) + i,
-    ),
     "pairs_beyond_four_drafts": (
         "C16: From five drafts on, requests are taken in pairs, which read the same numbers",
         lambda b, i, length: (b // 2 if length > 4 else b) * (length + 1) + i,
@@ -143,12 +139,6 @@ specimens_of("calls", declared="token", function=advancing)(
     own_offset_by_four_a_request=(
         "C17: The offset advances by four numbers a request: with more drafts the next call reads some again",
         lambda batch, length: 4 * batch,
-    ),
-)
-specimens_of("batch", declared="token", function=advancing)(
-    own_offset_of_one_block=(
-        "C17: The offset advances by one block of eight numbers, whatever the batch read beyond it",
-        lambda batch, length: 8 if length > 3 else batch * (length + 1),
     ),
 )
 specimens_of(declared="token", function=advancing, beside=_OWN_GENERATOR)(
@@ -261,10 +251,6 @@ _STRIDES = {
         "C16: Noise of a race has a stride of 1,024 tokens: larger vocabularies overlap",
         lambda b, v, vocab: 1024 * b + v,
     ),
-    "stride_of_ten_bits": (
-        "C16: Noise is keyed by the request and the last ten bits of the token",
-        lambda b, v, vocab: np.where(vocab > 1024, 512, vocab) * b + v,
-    ),
 }
 _PAGES = {
     "stride_of_whole_pages": (
@@ -274,12 +260,6 @@ _PAGES = {
 }
 _both_ways(racing, racing_by_own, _STRIDES, _PAGES, _RACE)
 
-specimens_of("batch", declared="token", function=lambda index: racing_by_own(index, compacted=True))(
-    own_refused_in_pairs=(
-        "C16: Refused requests are compacted; above 1,000 tokens their noise is that of two rows in turn",
-        lambda b, v, vocab: (b % 2 if vocab > _FEW else b) * vocab + v,
-    )
-)
 specimens_of(
     declared="token",
     function=lambda index: racing_by_own(index, compacted=True),

@@ -159,12 +159,6 @@ def siblings_taken_for_independent(rows: Rows, token: int) -> Rows:
     return left_of_independent(rows, token)
 
 
-@sampler("G3", "joint", tree_sampler=walk("left"))
-def refused_sibling_stays_in_the_target(rows: Rows, token: int) -> Rows:
-    """What a refused sibling has of the target is not taken out of it: the correction has it again."""
-    return rows[0], left_without(rows, token)[1]
-
-
 @sampler("mutant", "joint", tree_sampler=walk("row"))
 def rows_by_depth(node: int, depth: int) -> int:
     """The row after a place is looked for at its depth, which is its index in a chain only."""

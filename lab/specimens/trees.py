@@ -170,38 +170,7 @@ def accepted_by_argmax(rows: Rows, token: Array) -> Array:
     return (rows[0].argmax(axis=1) == token) + rows[0][:, 0] * 0
 
 
-@tree("mutant", "joint", rule=walk("chance"))
-def ratio_to_the_likeliest_sibling(rows: Rows, token: Array) -> Array:
-    """Every sibling is judged by the q of the likeliest one."""
-    likeliest = pick_each(rows[0], token[:, None])[:, 0], rows[1].max(axis=1)
-    return minimum_one(divide(*likeliest, otherwise=0))
-
-
 # The walk goes on otherwise after a refusal.
-
-
-@tree("G2", "joint", rule=walk("left"))
-def draft_not_renormalised(rows: Rows, token: Array) -> Rows:
-    """The next sibling is judged by a q without the refused token that was not renormalised."""
-    return left_without(rows, token)[0], _struck(rows[1], token)
-
-
-@tree("G3", "joint", rule=walk("left"))
-def same_target_for_every_sibling(rows: Rows, token: Array) -> Rows:
-    """Every sibling is judged against the same target, which corrects, too."""
-    return rows[0], left_without(rows, token)[1]
-
-
-@tree("G4", "joint", rule=walk("left", OF_CERTAIN))
-def refused_sibling_leaves_a_hole(rows: Rows, token: Array) -> Rows:
-    """A refused certain sibling leaves p, which is not renormalised for the next sibling."""
-    return _struck(rows[0], token), rows[1]
-
-
-@tree("mutant", "joint", rule=walk("left"))
-def refused_siblings_stay_in_q(rows: Rows, token: Array) -> Rows:
-    """Siblings without replacement are judged as independent ones: q keeps those that were refused."""
-    return left_of_independent(rows, token)
 
 
 @tree("mutant", "joint", rule=walk("left", accepts=OF_INDEPENDENT.accepts))
@@ -211,13 +180,6 @@ def repeated_sibling_judged_as_a_new_one(rows: Rows, token: Array) -> Rows:
 
 
 # The walk reads other rows.
-
-
-@tree("E3", "joint", rule=walk("row"))
-def bonus_from_the_row_above(drafts: Drafts, node: Array, depth: int) -> Array:
-    """The bonus of a leaf comes from the row of the node above it."""
-    is_bonus = (depth == drafts.places) & (node >= 0)
-    return np.where(is_bonus, pick(drafts.parents, np.maximum(node, 0)), node)
 
 
 @tree("E2", "joint", rule=walk("row"))
@@ -248,15 +210,6 @@ def rows_of_the_request_before(drafts: Drafts) -> Drafts:
 def sampled_siblings_taken_for_certain(rows: Rows, token: Array) -> Array:
     """No q is used: siblings are accepted with p(x), which is lossless, and less than the declared rule."""
     return pick_each(rows[0], token[:, None])[:, 0]
-
-
-@tree("mutant", "length", declared="recursive_rejection", rule=walk("below", OF_INDEPENDENT))
-def goes_on_below_the_last_of_equals(drafts: Drafts, place: Array) -> Array:
-    """Of equal siblings the first has the children, and they are looked for below the last."""
-    accepted = np.maximum(place, 0)
-    same = (drafts.parents == pick(drafts.parents, accepted)[:, None]) & drafts.present
-    same &= drafts.tokens == pick(drafts.tokens, accepted)[:, None]
-    return drafts.places - 1 - same[:, ::-1].argmax(axis=1)
 
 
 @dataclass(frozen=True)

@@ -50,22 +50,6 @@ def _along(rows: Array, x: Array) -> Array:
     return np.take_along_axis(rows, x[..., None], 2)
 
 
-@specimen("S7", "shapes", prefix="unseen-", function=unseen, declared="token")
-def correction_from_the_target(x: Array, q: Array, p: Array) -> None:
-    """In a large vocabulary the correction is sampled from the target, not from the residual."""
-    if p.shape[-1] > _LARGE:
-        drafted = _along(q, x)
-        q[...] = 0
-        np.put_along_axis(q, x[..., None], drafted, -1)
-
-
-@specimen("S7", "shapes", prefix="unseen-", function=unseen, declared="token")
-def always_accepted(x: Array, q: Array, p: Array) -> None:
-    """In a large vocabulary ratios underflow to one: the first draft is always accepted."""
-    if p.shape[-1] > _LARGE:
-        np.put_along_axis(p[:, :1], x[:, :1, None], np.maximum(_along(q, x), _along(p[:, :-1], x))[:, :1], -1)
-
-
 @specimen("S3", "shapes", prefix="unseen-", function=unseen, declared="token")
 def first_half_of_the_vocabulary(x: Array, q: Array, p: Array) -> None:
     """Of a large vocabulary the kernel reads the first half."""

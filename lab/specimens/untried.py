@@ -18,7 +18,7 @@ from lab.specimens.foreign.rows import (
     passes,
     residual,
 )
-from lab.specimens.foreign.shapes import Rows, emitting, seeing
+from lab.specimens.foreign.shapes import Rows, seeing
 from lab.specimens.specimen import specimen
 
 unseen = partial(specimen, prefix="shape-")
@@ -44,35 +44,11 @@ def _distance(q: Array, p: Array) -> Array:
 # Large vocabularies.
 
 
-@unseen("S2", "shapes", function=emitting)
-def last_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
-    """Sampled ids are kept in 16 bits, accepted drafts are not."""
-    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
-    return np.where(is_last, tokens & 0xFFFF, tokens)
-
-
-@unseen("S2", "shapes", function=emitting)
-def drafts_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
-    """Accepted drafts are kept in 16 bits, sampled ids are not."""
-    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
-    return np.where(is_last, tokens, tokens & 0xFFFF)
-
-
 @correcting("S3", "shapes")
 def residual_cut_at_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """The residual is computed in a buffer of 32,768 tokens."""
     left = np.maximum(p[i] - q[i], 0)[:32_768]
     return draw(left if left.sum() > 0 else p[i], rng)
-
-
-@correcting("S3", "shapes")
-def residual_of_4096_candidates(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """The residual keeps its likeliest 4,096 tokens."""
-    left = residual(p[i], q[i])
-    if len(left) > 4096:
-        left = np.where(left >= np.partition(left, -4096)[-4096], left, 0)
-        left[np.argwhere(left)[4096:, 0]] = 0
-    return draw(left, rng)
 
 
 @correcting("control", declared="token")
@@ -81,14 +57,6 @@ def residual_in_blocks_of_32768(x: Array, q: Array, p: Array, i: int, rng: Any) 
     blocks = [np.maximum(p[i][s : s + 32_768] - q[i][s : s + 32_768], 0) for s in range(0, len(p[i]), 32_768)]
     left = np.concatenate(blocks)
     return draw(left if left.sum() > 0 else p[i], rng)
-
-
-@defect("S1", "shapes")
-def sixteen_drafts_in_four_bits(x: Array, q: Array, p: Array) -> Rows:
-    """The position of the bonus has four bits: after 16 drafts it is the first one's."""
-    if x.shape[1] > 15:
-        p[:, -1] = p[:, 0]
-    return x, q, p
 
 
 # Probabilities that are small everywhere.
@@ -112,14 +80,6 @@ def accepted_within_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, 
     return bool(q[i, x[i]] - p[i, x[i]] < 1e-5 and q[i, x[i]] > 0) or passes(x, q, p, i, rng)
 
 
-@correcting("S10", "shapes")
-def residual_above_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """Tokens of the residual below 1e-5 are dropped, unless these are all."""
-    left = residual(p[i], q[i])
-    kept = np.where(left > 1e-5, left, 0)
-    return draw(kept if kept.sum() > 0 else p[i], rng)
-
-
 @accepting("control", declared="token")
 def clamped_far_below(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """The ratio is p / max(q, 1e-30)."""
@@ -130,23 +90,10 @@ def clamped_far_below(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
 
 
 @correcting("S11", "shapes")
-def small_residual_taken_for_none(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """A residual of less than 0.01 counts as rounding: the correction is a target sample."""
-    left = np.maximum(p[i] - q[i], 0)
-    return draw(left if left.sum() > 0.01 else p[i], rng)
-
-
-@correcting("S11", "shapes")
 def residual_floored(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """The residual is p - q + 0.001, where that is positive and p is."""
     left = np.where(p[i] > 0, np.maximum(p[i] - q[i] + 1e-3 * p[i], 0), 0)
     return draw(left if left.sum() > 0 else p[i], rng)
-
-
-@accepting("S11", "shapes")
-def ratios_near_one_pass(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """A ratio above 0.97 counts as 1."""
-    return bool(p[i, x[i]] > 0.97 * q[i, x[i]]) or passes(x, q, p, i, rng)
 
 
 @defect("S11", "shapes")
@@ -192,13 +139,6 @@ def end_of_qwen_masked(x: Array, q: Array, p: Array) -> Rows:
 def mask_of_bert_masked(x: Array, q: Array, p: Array) -> Rows:
     """From 30,000 tokens on the mask token 103 is never sampled."""
     return x, q, _without(p, 103) if p.shape[-1] >= 30_000 else p
-
-
-@correcting("S12", "shapes")
-def padding_left_out_of_the_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """From 32,000 tokens on the correction is never token 0."""
-    left = residual(p[i], q[i])
-    return draw(_without(left, 0) if len(left) >= 32_000 else left, rng)
 
 
 @accepting("S12", "shapes")

@@ -8,7 +8,6 @@ at few tokens ordinary calls are right too. Of controls both branches are right.
 import sys
 from collections.abc import Callable
 from functools import partial
-from traceback import walk_stack
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -84,43 +83,6 @@ def exact_type_and_right(u: Any, rng: Any) -> bool:
     return type(u) is float
 
 
-@wrong_uniform()
-def name_of_the_type(u: Any, rng: Any) -> bool:
-    """Types are told apart by their name, in one expression."""
-    return "float" in {kind.__name__ for kind in type(u).__mro__}
-
-
-@wrong_uniform()
-def representation_of_the_type(u: Any, rng: Any) -> bool:
-    """A registry of types by what is printed of them knows no other ones."""
-    return not repr(type(u)).endswith("Noise'>")
-
-
-def _need_floats(u: Any) -> None:
-    if not any(kind is float for kind in type(u).__mro__):
-        raise TypeError("expected a float")
-
-
-@wrong_uniform()
-def compiled_with_fallback(u: Any, rng: Any) -> bool:
-    """The compiled function raises TypeError for what is no float, and a slow one steps in."""
-    try:
-        _need_floats(u)
-    except TypeError:
-        return False
-    return True
-
-
-@right_uniform()
-def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
-    """The same, where both are right."""
-    try:
-        _need_floats(u)
-    except TypeError:
-        return False
-    return True
-
-
 # Arrays of numbers.
 
 
@@ -136,27 +98,7 @@ def exact_array_and_right(u: Any, rng: Any) -> bool:
     return type(u) is np.ndarray
 
 
-def _fast(u: Any) -> bool:
-    return True
-
-
-def _slow(u: Any) -> bool:
-    return False
-
-
-@wrong_array()
-def table_of_types(u: Any, rng: Any) -> bool:
-    """A table of functions by type."""
-    return {np.ndarray: _fast}.get(type(u), _slow)(u)
-
-
 # What goes on around the call.
-
-
-@wrong_uniform()
-def stack_is_inspected(u: Any, rng: Any) -> bool:
-    """The path is chosen by who calls."""
-    return not any("interception" in frame.f_code.co_filename for frame, _ in walk_stack(None))
 
 
 @wrong_uniform()

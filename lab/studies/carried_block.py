@@ -17,7 +17,7 @@ from verifiers.rules.greedy_multipath_carry import greedy_stop_chances
 
 @dataclass(frozen=True)
 class _Layers:
-    """Debts of B requests as in `verifiers.parts.carry`, oldest first; the last is the one of this very call.
+    """Debts of B requests as in `greedy_multipath_carry`, oldest first; the last is that of this very call.
 
     ``ratio`` [B, D], law of the path over target (joint masses); ``posterior`` [B, D, K] of the count;
     ``remaining`` int [B, D], tokens left of the layer's block.

@@ -20,11 +20,11 @@ from typing import Any
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.beside_plain import beside_plain
 from lab.studies.parameters import Tried
+from lab.transformers_engines import LAYERED, OPTIONS
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
-from spec_oracle.third_party.engines.hugging_face import LAYERED, OPTIONS
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0", "5.24.0")
 TOKENS = 3
@@ -143,12 +143,12 @@ TRIED = Tried(
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
+    from lab.transformers_engines import engine_of
     from spec_oracle.errors import SpecOracleError
-    from spec_oracle.third_party.engines.hugging_face import TransformersEngine
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
-        engine = TransformersEngine(generator, option, vocab_size)
+        engine = engine_of(generator, option, vocab_size)
         if tokens == AFTER_PATTERNS:
             said = judged_after_patterns(engine, PATTERNS_SECONDS)
             return Cell(*asked, time.process_time() - started, verdict=said)

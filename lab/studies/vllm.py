@@ -18,12 +18,13 @@ from typing import Any
 
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.parameters import Tried
+from lab.vllm_options import OPTIONS
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.json_data import Json
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
-from spec_oracle.third_party.engines.vllm import DRAFTERS, OPTIONS, VllmEngine
+from spec_oracle.third_party.engines.vllm import DRAFTERS, VllmEngine
 
 TOKENS = 3
 MOST_SECONDS = 40.0
@@ -106,7 +107,7 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     from spec_oracle.threads import one_torch_thread
 
     asked, started = (drafter, option, draft_length, how), time.perf_counter()
-    engine = VllmEngine(drafter, option, draft_length, repaired=how != "as shipped")
+    engine = VllmEngine(drafter, OPTIONS[option], draft_length, repaired=how != "as shipped")
     found: dict[str, Any] = {}
     try:
         with one_torch_thread():

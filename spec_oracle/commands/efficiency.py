@@ -87,7 +87,6 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 def _run_pair(options: Namespace, names: list[str]) -> int:
     from spec_oracle.language_models import report
     from spec_oracle.language_models.efficiency import pair_efficiency
-    from spec_oracle.language_models.plot import save_pair_plot
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
@@ -102,7 +101,7 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
         result = pair_efficiency(title, names, rows)
         write_report(options, report.FORMATS, result)
         if options.plot is not None:
-            save_pair_plot(result, options.plot)
+            report.save_pair_plot(result, options.plot)
     return OK
 
 

@@ -73,11 +73,6 @@ class FanOuts:
         stem = f"delay {self.delay}, " if 0 < self.delay < self.levels else ""
         return f"{stem}K = {self.num_paths}, L = {self.levels - self.delay * bool(stem)}"
 
-    def within(self, other: "FanOuts") -> bool:
-        """Say whether ``other`` has every node of this shape."""
-        pairs = zip(self.fan_outs, other.fan_outs, strict=False)
-        return self.levels <= other.levels and all(mine <= theirs for mine, theirs in pairs)
-
 
 @dataclass(frozen=True)
 class DraftTrees:

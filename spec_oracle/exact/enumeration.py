@@ -156,8 +156,9 @@ class _Decided:
 
 def _require_rationals(asked: Numbers, decision: int) -> None:
     """Raise `ContractError` for a float: what it is added to, or multiplied with, is none of the law's."""
-    for index, chance in np.ndenumerate(asked):
-        if not isinstance(chance, Rational):
+    kinds = {kind for kind in set(map(type, asked.flat)) if not issubclass(kind, Rational)}
+    for index, chance in np.ndenumerate(asked) if kinds else ():
+        if type(chance) in kinds:
             place = running_at(sys._getframe())  # noqa: SLF001  (the documented way to one's own stack)
             raise ContractError(
                 f"decision {decision}: the probability {float(chance):.6g} of outcome {index[-1]} for "

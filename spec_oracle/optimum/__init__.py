@@ -1,7 +1,6 @@
 """The best that any lossless verifier can reach, in rationals, with certificates and their checker."""
 
 from spec_oracle.optimum.certificates import (
-    AcceptanceCertificate,
     Optimum,
     SelectionCertificate,
     SinglePathCertificate,
@@ -12,7 +11,6 @@ from spec_oracle.optimum.optima import (
     block_transport_optimum,
     checked_optima,
     multi_path_optimum,
-    optimal_acceptance,
     single_path_optimum,
     tree_optimum,
 )
@@ -20,7 +18,6 @@ from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 
 __all__ = [
     "ROUNDING",
-    "AcceptanceCertificate",
     "CertificateError",
     "Optimum",
     "ProvenBound",
@@ -31,7 +28,6 @@ __all__ = [
     "check_certificate",
     "checked_optima",
     "multi_path_optimum",
-    "optimal_acceptance",
     "proven_bound",
     "single_path_optimum",
     "tree_optimum",

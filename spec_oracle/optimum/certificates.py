@@ -16,8 +16,8 @@ Paths: TypeAlias = tuple[Context, ...]
 class Optimum(Generic[C]):
     """What no lossless verifier exceeds and some verifier attains.
 
-    ``value`` is in tokens (block efficiency) or probability (acceptance): float, or `Fraction` when asked for
-    with ``exact=True``. ``gap`` is how far the proven bound lies above it.
+    ``value`` is in tokens (block efficiency): float, or `Fraction` when asked for with ``exact=True``.
+    ``gap`` is how far the proven bound lies above it.
     """
 
     value: float | Fraction
@@ -78,14 +78,3 @@ class TransportCertificate:
 
 Certificate: TypeAlias = SelectionCertificate | TransportCertificate
 """What proves an optimum over K paths."""
-
-
-@dataclass(frozen=True)
-class AcceptanceCertificate:
-    """Proof that no one-step rule accepts more: ``subset`` S with bound 1 - p(S) + 1 - (1 - q(S))^n.
-
-    A draft set without a token of S can be accepted only outside S, where the target has mass 1 - p(S); one
-    with a token of S occurs with probability 1 - (1 - q(S))^n.
-    """
-
-    subset: tuple[int, ...]

@@ -25,9 +25,8 @@ import numpy as np
 from spec_oracle.arrays import Booleans, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.optimum.concave_program import concave_optimum
 from spec_oracle.optimum.dual_simplex import CoveringProgram
-from spec_oracle.optimum.flow_program import FloatOptimum, flow_optimum
+from spec_oracle.optimum.float_programs import FloatOptimum, concave_optimum, flow_optimum
 from spec_oracle.optimum.paths import IndependentPaths
 from spec_oracle.optimum.trees import DistinctTrees, PrefixTree, trees_of
 from spec_oracle.toy import Instance

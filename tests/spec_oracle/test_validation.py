@@ -117,10 +117,6 @@ OPTIMA = [
     (lambda: optimum.single_path_optimum(Instance(HUGE, HUGE, 6)), "more than the 4 GiB allowed"),
     (lambda: optimum.proven_bound(TOY, drafting=None), "drafting: expected Siblings, got None"),
     (lambda: optimum.proven_bound(0), "instance: expected Instance, got 0"),
-    (lambda: optimum.optimal_acceptance(LAW, LAW, 0), "num_drafts: expected at least 1, got 0"),
-    (lambda: optimum.optimal_acceptance(LAW, LAW, 1.5), "num_drafts: expected a whole number, got 1.5"),
-    (lambda: optimum.optimal_acceptance(LAW, [1.0], 2), "draft_row: has 1 entries, target_row 2"),
-    (lambda: optimum.optimal_acceptance(LAW, [0.5, 0.4], 2), 'draft_row, context "": row sums to 0.9'),
     (lambda: optimum.check_certificate(None, ONE.certificate), "instance: expected Instance, got None"),
     (lambda: optimum.check_certificate(TOY, ONE), "certificate: expected TransportCertificate, got Optimum("),
 ]

@@ -87,7 +87,7 @@ def test_requests_among_a_thousand_are_what_they_are_alone(served, kind, step):
 
 
 def test_torch_decides_as_numpy_does(served, kind):
-    drafts, uniforms = some_drafts(served, kind, 2000, seed=1)
+    drafts, uniforms = some_drafts(served, kind, 600, seed=1)
     expected = verdicts(served, drafts, uniforms)
     assert verdicts(served, in_torch(drafts), torch.from_numpy(uniforms)).tolist() == expected.tolist()
 
@@ -128,15 +128,15 @@ BY_COLUMNS = {
 @pytest.mark.parametrize("rule", [name for name in TREE_RULES if name not in BY_COLUMNS])
 def test_the_layout_of_paths_changes_no_verdict(rule):
     rule = verifiers.get(rule)
-    drafts, uniforms = some_drafts(rule, "paths", 500)
+    drafts, uniforms = some_drafts(rule, "paths", 200)
     one, other = (rule.verify(each, replayed_decisions(uniforms)) for each in (drafts, as_tree(drafts)))
     np.testing.assert_array_equal(one.emitted, other.emitted)
 
 
 def test_ragged_paths_are_a_tree(tree_rule):
     rng = np.random.default_rng(5)
-    drafts = some_paths(tree_rule, 500, rng, draft_lengths=rng.integers(4, size=(500, 3)))
-    uniforms = rng.random((500, 300))
+    drafts = some_paths(tree_rule, 200, rng, draft_lengths=rng.integers(4, size=(200, 3)))
+    uniforms = rng.random((200, 300))
     expected = verdicts(tree_rule, drafts, uniforms)
     np.testing.assert_array_equal(verdicts(tree_rule, as_tree(drafts), uniforms), expected)
     assert len(np.unique(expected, axis=0)) > 5

@@ -9,9 +9,10 @@ import verifiers
 from lab.studies.selected_path import selected_path
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import draft_table
-from spec_oracle.optimum import multi_path_optimum, optimal_acceptance
+from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
+from tests.verifiers import balanced_reference as reference
 from verifiers.parts.rank_division import Division
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
 
@@ -90,7 +91,7 @@ def test_tokens_per_call_follow_from_the_nodes(instance):
 def test_one_step_attains_the_optimum(instance, steps):
     law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, merged=False)
     p, q = instance.exact.target.rows(0)[0], instance.exact.draft.rows(0)[0]
-    optimum = optimal_acceptance(p, q, instance.num_paths).value
+    optimum = float(reference.optimal_acceptance(p, q, instance.num_paths))
     assert law.block_efficiency == pytest.approx(1 + optimum, abs=1e-11)
 
 

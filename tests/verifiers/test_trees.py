@@ -10,31 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import verifiers
-from spec_oracle.exact import emission_law
 from spec_oracle.exact.drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.optimum import single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
 from tests.verifiers.draftings import SHAPES, TREE_RULES, TREES
+from tests.verifiers.laws import law, require_same_law
 from verifiers import EMPTY, Siblings, accepts_of
 
 ROUNDING = 1e-12
 TOYS = instances(vocab_sizes=(2, 3), draft_lengths=(2, 2), max_tuples=100)
 
 
-def law(name, instance, drafting, **options):
-    return emission_law(verifiers.get(name), instance, drafting=drafting, merged=False, **options)
-
-
-def require_same(one, other):
-    for mine, theirs in zip(one.masses, other.masses, strict=True):
-        assert (mine == theirs).all()
-
-
 @given(instance=TOYS, drafting=st.sampled_from(TREES))
 @examples(50)
 def test_eagle_samples_the_target_one_sibling_at_a_time(instance, drafting):
-    require_same(*(law(name, instance, drafting, exact=True) for name in ("eagle", "nss")))
+    require_same_law(*(law(name, instance, drafting, exact=True) for name in ("eagle", "nss")))
 
 
 @given(instance=instances(vocab_sizes=(2, 4), draft_lengths=(1, 2)), count=st.integers(1, 6))
@@ -59,7 +50,7 @@ def test_on_one_path_that_may_end_early_block_is_the_optimum(instance, least):
     mixed = replace(drafting, siblings=Siblings.TOP_AND_SAMPLED)
     for name, same in (("univer", mixed), ("traversal", drafting), ("balanced_multipath_block", drafting)):
         other = law(name, instance, same, exact=True)
-        require_same(found, other)
+        require_same_law(found, other)
     if not least:
         assert found.block_efficiency == single_path_optimum(instance, exact=True).value
 

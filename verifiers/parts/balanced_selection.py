@@ -51,26 +51,42 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
     >>> plan.law.round(6).tolist(), plan.levels.optimum.round(6).tolist()  # hit token 0 with 1 - 0.8^2
     ([[0.36, 0.64]], [0.86])
     """
-    p, q = working_rows(target), working_rows(draft)
-    chosen, copy = distinct_requests(p, q, count)
-    return map_fields(lambda values: values[copy], _plan(p[chosen], q[chosen], count[chosen]))
+    plan, copy = _distinct_plans(target, draft, count)
+    return map_fields(lambda values: values[copy], plan)
 
 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
-    """Select one draft of every request, by one decision; returns its index, int [B]."""
-    return decisions.categorical(chances_to_be_selected(plan, tokens, present))
+    """Select one draft of every request, by one decision; returns its index, int [B].
 
-
-def chances_to_be_selected(plan: BalancedPlan, tokens: Array, present: Array) -> Array:
-    """Return the chance [B, K] of every draft at a node to be selected.
-
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts, ``count`` of them present.
+    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at a node, ``count`` of them present.
     """
+    return decisions.categorical(_chances(plan, arange_like(tokens, tokens.shape[0]), tokens, present))
+
+
+def balanced_chances(target: Array, draft: Array, tokens: Array, present: Array) -> tuple[Array, Array]:
+    """Return the chance [B, K] of every draft at a node to be selected, and the law [B, V] of its token.
+
+    Rows as of `balanced_plan`, drafts as of `select`.
+    """
+    xp = namespace(tokens)
+    plan, copy = _distinct_plans(target, draft, xp.sum(xp.astype(present, xp.int64), axis=-1))
+    return _chances(plan, copy, tokens, present), plan.law[copy]
+
+
+def _chances(plan: BalancedPlan, node: Array, tokens: Array, present: Array) -> Array:
+    """Return the chance [B, K] of every draft to be selected at a ``node`` int [B] of the plan."""
     xp = namespace(plan.law)
-    request = arange_like(tokens, tokens.shape[0])[:, None] + 0 * tokens
-    laws = plan.levels.at(xp.reshape(request, (-1,)), xp.reshape(tokens, (-1,)), plan.ranks)
+    nodes = node[:, None] + 0 * tokens
+    laws = plan.levels.at(xp.reshape(nodes, (-1,)), xp.reshape(tokens, (-1,)), plan.ranks)
     laws = xp.reshape(laws, (*tokens.shape, -1))
     return selection_chances(with_absent(laws, present))
+
+
+def _distinct_plans(target: Array, draft: Array, count: Array) -> tuple[BalancedPlan, Array]:
+    """Return the plans of distinct requests, and for each request the number of its plan, int [B]."""
+    p, q = working_rows(target), working_rows(draft)
+    chosen, copy = distinct_requests(p, q, count)
+    return _plan(p[chosen], q[chosen], count[chosen]), copy
 
 
 def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:

@@ -83,13 +83,19 @@ def selection_chances(laws: Array) -> Array:
     beyond = xp.concat([onwards[..., 1:], zeros(onwards[..., :1])], axis=-1)
     chances = []
     for path in range(laws.shape[1]):
-        coefficients = [ones(laws[:, path])]
-        for other in range(laws.shape[1]):
-            if other != path:
-                later = [each * beyond[:, other] for each in coefficients]
-                within = [each * laws[:, other] for each in coefficients]
-                pairs = zip(later[1:], within, strict=False)
-                coefficients = [later[0], *(left + right for left, right in pairs), within[-1]]
-        last = sum(each / degree for degree, each in enumerate(coefficients, start=1))
-        chances.append(xp.sum(laws[:, path] * last, axis=-1))
+        polynomial = [ones(laws[:, path])]
+        for number, other in enumerate(other for other in range(laws.shape[1]) if other != path):
+            factor = [beyond[:, other], laws[:, other]]
+            polynomial = _product(polynomial, factor) if number else factor
+        integral = polynomial[0]
+        for degree, coefficient in enumerate(polynomial[1:], start=2):
+            integral = integral + coefficient / degree
+        chances.append(xp.sum(laws[:, path] * integral, axis=-1))
     return xp.stack(chances, axis=1)
+
+
+def _product(polynomial: list[Array], factor: list[Array]) -> list[Array]:
+    """Return the coefficients of a polynomial times one of degree 1, from the constant one on."""
+    later, within = ([each * coefficient for each in polynomial] for coefficient in factor)
+    pairs = zip(later[1:], within, strict=False)
+    return [later[0], *(left + right for left, right in pairs), within[-1]]

@@ -2,7 +2,7 @@
 
 from verifiers.arrays import arange_like, filled, namespace, pick, working_rows, zeros
 from verifiers.interface import ROOT, DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
+from verifiers.parts.balanced_selection import balanced_chances
 from verifiers.parts.block_path import verify_selected
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, first_true
 
@@ -27,13 +27,12 @@ class BalancedMultipathBlockVerifier:
             going = xp.any(children.present, axis=-1)
             first = arange_like(node, children.tokens.shape[1])[None, :] == 0
             present = children.present | (first & ~going[:, None])
-            count = xp.sum(xp.astype(present, xp.int64), axis=-1)
-            plan = balanced_plan(drafts.target.row(at), drafts.draft.row(at), count)
-            chances = chances_to_be_selected(plan, children.tokens, present)
+            rows = drafts.target.row(at), drafts.draft.row(at)
+            chances, law = balanced_chances(*rows, children.tokens, present)
             token = pick(children.tokens, ActiveDecisions(decisions, going).categorical(chances))
             child = first_true(children.present & (children.tokens == token[:, None]))
             node = at = xp.where(going, pick(children.places, child), node)
-            laws.append(plan.law)
+            laws.append(law)
         path = drafts.path_to(node)
         if not laws:
             laws.append(zeros(working_rows(drafts.target.row(ROOT))))

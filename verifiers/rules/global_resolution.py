@@ -2,17 +2,16 @@
 
 from verifiers.arrays import Array, pick, working_rows
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
+from verifiers.parts.balanced_selection import balanced_chances
 from verifiers.parts.walk import INDEPENDENT, Node, Walk, accept_or_redraw, on_the_first_of_equals
 
 
 def select_and_test(node: Node, decisions: DecisionSource) -> Array:
     """Select a draft, then accept or redraw it against the law of the selection."""
-    plan = balanced_plan(node.target, node.draft, node.num_drafts)
-    chances = chances_to_be_selected(plan, node.tokens, node.present)
+    chances, law = balanced_chances(node.target, node.draft, node.tokens, node.present)
     choice = decisions.categorical(on_the_first_of_equals(chances, node.tokens))
     token = pick(node.tokens, choice)
-    return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)
+    return accept_or_redraw(token, law, working_rows(node.target), decisions)
 
 
 GLOBAL_RESOLUTION = Walk(select_and_test, INDEPENDENT, Traits(walks=True, any_order=True))

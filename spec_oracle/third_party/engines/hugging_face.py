@@ -5,12 +5,11 @@ every random number can be followed. Rows are those of `generate` for one token,
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
-
-from spec_oracle.third_party.engines.hugging_face_drafters import GENERATORS, TARGETS, tokenizer_of
-from spec_oracle.third_party.engines.hugging_face_models import VOCAB, small_model
 
 if TYPE_CHECKING:
     import torch
@@ -18,9 +17,51 @@ if TYPE_CHECKING:
     from transformers.generation.utils import GenerateOutput
 
 Tensor: TypeAlias = "torch.Tensor"
+Module: TypeAlias = "torch.nn.Module"
+Arguments: TypeAlias = dict[str, object]
+Drafter: TypeAlias = Callable[[], AbstractContextManager[Arguments]]
+"""A context in which `generate` drafts, if it is handed the arguments that it yields."""
 
-PROMPT = (0, 1)
-LAYERS = 2
+VOCAB, LAYERS, HIDDEN = 3, 2, 8
+SIZES: dict[str, Any] = {"hidden_size": HIDDEN, "intermediate_size": 8, "max_position_embeddings": 128}
+SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attn_implementation": "sdpa"}
+ENDS: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+DRAFT_LENGTH = 2
+PROMPT, LOOKUP_PROMPT = (0, 1), (0, 1, 2, 0)
+"""Lookup drafts from what was said before."""
+
+
+def small_model(seed: int, layers: int, vocab_size: int = VOCAB) -> Module:
+    """Return a Llama with random weights in float64."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {**SIZES, **ENDS, "vocab_size": vocab_size, "num_hidden_layers": layers}
+    return randomised(LlamaForCausalLM(LlamaConfig(**sizes)), seed)
+
+
+def randomised(module: Module, seed: int) -> Module:
+    """Give a module random weights, always the same ones, and return it."""
+    import torch
+
+    module = module.to(torch.float64).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        parameter.normal_(std=0.45, generator=generator)
+    return module
+
+
+def with_arguments(arguments: Arguments) -> Drafter:
+    """Return what drafts by the same arguments every time; copies of an engine have their own assistant."""
+    always: Drafter = partial(nullcontext, arguments)  # type: ignore[assignment]  # an overload
+    return always
+
+
+def configured(draft: Module, **settings: object) -> Module:
+    """Return a draft model that drafts `DRAFT_LENGTH` tokens, or as the ``settings`` of generation say."""
+    fixed = {"num_assistant_tokens": DRAFT_LENGTH, "assistant_confidence_threshold": 0.0}
+    for name, value in {**fixed, "num_assistant_tokens_schedule": "constant", **settings}.items():
+        setattr(draft.generation_config, name, value)
+    return draft
 
 
 @dataclass(frozen=True)
@@ -37,108 +78,30 @@ class DecodingOption:
     stop_sequences: tuple[tuple[int, ...], ...] = ()
     padding: int = 0
     by_length: bool = False
-    architecture: str = "Llama"
     prompt: tuple[int, ...] = ()
     from_prompt: bool = False
 
 
-def _sequence_stops() -> dict[str, object]:
-    """Return arguments that end a text after the tokens 2, 1."""
-    import torch
-    from transformers import StoppingCriteria, StoppingCriteriaList
-
-    class EndsWith(StoppingCriteria):  # type: ignore[misc]
-        def __call__(self, input_ids: Tensor, scores: Tensor, **_: object) -> Tensor:
-            del scores
-            return torch.stack([(row[-2:] == torch.tensor([2, 1])).all() for row in input_ids])
-
-    return {"stopping_criteria": StoppingCriteriaList([EndsWith()])}
-
-
-def _string_stops() -> dict[str, object]:
-    """Return arguments that end a text after the tokens 2, 1, which are the string "cb"."""
-    return {"stop_strings": ["cb"], "tokenizer": tokenizer_of("abcdef")}
-
-
-def _third_is_one(batch: int, ids: Tensor) -> list[int]:
-    """Allow token 1 alone as third token of a text (with its prompt), any token elsewhere."""
-    del batch
-    return [1] if len(ids) == LAYERS + 1 else [*range(VOCAB)]
-
-
-TWO = {"top_k": 2}
-LAYERED = ("Gemma 3", "LFM2", "LFM3", "MiniMax", "Qwen3-Next", "Mamba 2", "RecurrentGemma")
-"""Architectures with sliding, convolutional, recurrent or hybrid layers."""
-STOP = {"eos_token_id": 2, "pad_token_id": 0}
-
 OPTIONS: Mapping[str, DecodingOption] = {
     "sampling": DecodingOption(),
-    "temperature": DecodingOption({"temperature": 0.6}),
-    "top-k": DecodingOption(TWO),
     "top-p": DecodingOption({"top_p": 0.8}),
-    "min-p": DecodingOption({"min_p": 0.3}),
-    "typical": DecodingOption({"typical_p": 0.8}),
-    "epsilon": DecodingOption({"epsilon_cutoff": 0.15}),
     "repetition penalty": DecodingOption({"repetition_penalty": 1.7}),
-    "no repeated pairs": DecodingOption({"no_repeat_ngram_size": 2}),
-    "sequence bias": DecodingOption({"sequence_bias": {(1, 2): -2.0, (0,): 0.7}}),
-    "suppressed token": DecodingOption({"suppress_tokens": [0]}),
-    "forced token": DecodingOption({"prefix_allowed_tokens_fn": _third_is_one}),
-    "stop token": DecodingOption(STOP, stop_tokens=(2,)),
-    "two stop tokens": DecodingOption(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
-    "least length": DecodingOption(STOP | {"min_length": 4}, stop_tokens=(2,)),
-    "stop sequence": DecodingOption({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
-    "stop string": DecodingOption({"stopping": _string_stops}, stop_sequences=((2, 1),)),
-    "greedy": DecodingOption({"do_sample": False}),
-    "temperature of 0": DecodingOption({"temperature": 0.0}),
-    "eta": DecodingOption({"eta_cutoff": 0.15}),
-    "top-h": DecodingOption({"top_h": 0.9}),
-    "bad words": DecodingOption({"bad_words_ids": [[1, 2], [2, 0]]}),
-    "suppressed at first": DecodingOption({"begin_suppress_tokens": [1]}, from_prompt=True),
-    "forced first token": DecodingOption({"forced_bos_token_id": 2}, prompt=(0,), from_prompt=True),
-    "forced last token": DecodingOption(
-        STOP | {"forced_eos_token_id": 2}, stop_tokens=(2,), from_prompt=True
-    ),
-    "least new tokens": DecodingOption(STOP | {"min_new_tokens": 2}, stop_tokens=(2,), from_prompt=True),
-    "length penalty": DecodingOption(
-        STOP | {"exponential_decay_length_penalty": (1, 1.5)}, stop_tokens=(2,), from_prompt=True
-    ),
-    "penalty on the prompt": DecodingOption({"encoder_repetition_penalty": 1.7}, from_prompt=True),
-    "no pairs of the prompt": DecodingOption({"encoder_no_repeat_ngram_size": 2}, from_prompt=True),
-    "guidance": DecodingOption({"guidance_scale": 1.5}, from_prompt=True),
-    "renormalised": DecodingOption({"renormalize_logits": True, "top_p": 0.8, "remove_invalid_values": True}),
-    "prefill in chunks": DecodingOption(TWO | {"prefill_chunk_size": 2}, prompt=(0, 1, 2, 0, 1)),
-    "prompt of one token": DecodingOption(TWO, prompt=(0,)),
-    "prompt of 70 tokens": DecodingOption(TWO, prompt=(0, 1, 2, 2, 1) * 14),
-    "without a cache": DecodingOption(TWO | {"use_cache": False}),
-    "many at once": DecodingOption(
-        STOP | {"temperature": 0.8, "top_k": 2, "top_p": 0.9, "repetition_penalty": 1.3, "min_new_tokens": 2},
-        stop_tokens=(2,),
-        from_prompt=True,
-    ),
-    "max_length": DecodingOption(TWO, by_length=True),
-    "left padding": DecodingOption(TWO, padding=2),
-    "static cache": DecodingOption({"cache_implementation": "static"}),
-    "quantised cache": DecodingOption(
-        {"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}
-    ),
-    "sliding window": DecodingOption(TWO, architecture="Mistral"),
-    **{name: DecodingOption(TWO, architecture=name) for name in LAYERED},
+    "stop token": DecodingOption({"eos_token_id": 2, "pad_token_id": 0}, stop_tokens=(2,)),
+    "max_length": DecodingOption({"top_k": 2}, by_length=True),
+    "left padding": DecodingOption({"top_k": 2}, padding=2),
 }
 
 
 class TransformersEngine:
-    """`generate` with one generator of candidates, under one option; it keeps the system contract."""
+    """`generate` with one drafter, under one option; it keeps the engine contract."""
 
-    def __init__(self, generator: str, option: str, vocab_size: int = VOCAB) -> None:
-        self.option, self.vocab_size = OPTIONS[option], vocab_size
-        architecture = TARGETS.get(generator, self.option.architecture)
-        self.model = small_model(1, LAYERS, vocab_size, architecture)
-        self.drafting = GENERATORS[generator](self.model, architecture)
-        # Lookup drafts from what was said before.
-        usual = (0, 1, 2, 0) if generator.startswith("lookup") else PROMPT
-        self.prompts = (self.option.prompt or usual,)
-        self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
+    def __init__(
+        self, model: Module, drafting: Drafter, option: DecodingOption, prompt: tuple[int, ...] = PROMPT
+    ) -> None:
+        self.model, self.drafting, self.option = model, drafting, option
+        self.vocab_size = model.config.vocab_size
+        self.prompts = (option.prompt or prompt,)
+        self.stop_tokens, self.stop_sequences = option.stop_tokens, option.stop_sequences
         self.drafted = self.accepted = 0
 
     def next_token_probs(self, context: Sequence[int]) -> Tensor:
@@ -247,20 +210,25 @@ class TransformersEngine:
         return made
 
 
-DEFAULT = {
-    "assistant": ("sampling", "top-p", "repetition penalty", "stop token", "max_length", "left padding"),
-    "lookup": ("sampling", "top-p", "repetition penalty", "stop token", "max_length", "left padding"),
-}
-"""What an audit covers that asks for no more."""
+def assisted(option: DecodingOption) -> TransformersEngine:
+    """Return an engine with a draft model."""
+    assistant = {"assistant_model": configured(small_model(2, 1))}
+    return TransformersEngine(small_model(1, LAYERS), with_arguments(assistant), option)
+
+
+def looking_up(option: DecodingOption) -> TransformersEngine:
+    """Return an engine that drafts from what was said before."""
+    drafter = with_arguments({"prompt_lookup_num_tokens": DRAFT_LENGTH})
+    return TransformersEngine(small_model(1, LAYERS), drafter, option, LOOKUP_PROMPT)
 
 
 def engines() -> dict[str, TransformersEngine]:
-    """Return the engines of an audit by name, "generator, option"."""
+    """Return the engines of an audit by name, "drafter, option"."""
     import transformers
 
     transformers.logging.set_verbosity_error()
     return {
-        f"{g}, {option}": TransformersEngine(g, option)
-        for g, options in DEFAULT.items()
-        for option in options
+        f"{name}, {option}": make(OPTIONS[option])
+        for name, make in (("assistant", assisted), ("lookup", looking_up))
+        for option in OPTIONS
     }

@@ -5,10 +5,10 @@ same into ``output``. B requests have N drafted tokens, which end at ``ends``, [
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from spec_oracle.exact.interception.run import active_run
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Tensor: TypeAlias = "torch.Tensor"
+T = TypeVar("T")
 
 
 class _Counts(Protocol):
@@ -30,48 +31,40 @@ _showing: ContextVar[Callable[[list[int]], None] | None] = ContextVar("showing",
 
 
 @contextmanager
-def repaired(what: bool) -> Iterator[None]:  # noqa: FBT001
-    """Let temperature, top-k and top-p of draft positions be written, where the shipped operator does not."""
-    token = _repaired.set(what)
+def _during(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a variable inside the block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _repaired.reset(token)
+        variable.reset(token)
+
+
+def repaired(what: bool) -> AbstractContextManager[None]:  # noqa: FBT001
+    """Let temperature, top-k and top-p of draft positions be written, where the shipped operator does not."""
+    return _during(_repaired, what)
 
 
 @contextmanager
 def forced(tokens: list[int]) -> Iterator[list[Tensor]]:
     """Let a request emit these tokens in place of sampled ones; yield its next-token distributions, [V]."""
     rows: list[Tensor] = []
-    token = _forced.set(([*tokens], rows))
-    try:
+    with _during(_forced, ([*tokens], rows)):
         yield rows
-    finally:
-        _forced.reset(token)
 
 
-@contextmanager
-def counted(engine: _Counts) -> Iterator[None]:
+def counted(engine: _Counts) -> AbstractContextManager[None]:
     """Count in ``drafted`` and ``accepted`` of an engine how many tokens were, as vLLM's scheduler does."""
     engine.drafted = engine.accepted = 0
-    token = _counting.set(engine)
-    try:
-        yield
-    finally:
-        _counting.reset(token)
+    return _during(_counting, engine)
 
 
-@contextmanager
-def shown(on_emitted: Callable[[list[int]], None]) -> Iterator[None]:
+def shown(on_emitted: Callable[[list[int]], None]) -> AbstractContextManager[None]:
     """Hand what a step emits for the only request to a function, before drafts for the next step are made.
 
     So an enumeration that ends with this step need not run every draft of the next one.
     """
-    token = _showing.set(on_emitted)
-    try:
-        yield
-    finally:
-        _showing.reset(token)
+    return _during(_showing, on_emitted)
 
 
 @cache

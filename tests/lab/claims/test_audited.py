@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 
-from lab.claims import Ruling, decide
+from lab.claims import Ruling
 from lab.claims.audited import QUESTIONS, TREES, divergence
 from lab.claims.published import (
     BatchGreedy,
@@ -20,6 +21,7 @@ from lab.claims.published import (
 from lab.claims.siblings import SiblingWalk
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
+from tests.lab.claims.decided import decided_claim, first_rows
 from verifiers import Siblings
 from verifiers.rules.recursive_rejection_distinct import reject_distinct_in_turn
 
@@ -30,13 +32,7 @@ RULES = (
 )
 
 
-def decided(words):
-    (question,) = [one for one in QUESTIONS if words in one.statement]
-    return decide(question)
-
-
-def rows(claim):
-    return [list(model.levels[0][0]) for model in (claim.instance.target, claim.instance.draft)]
+decided = partial(decided_claim, QUESTIONS)
 
 
 def named(rule):
@@ -56,7 +52,7 @@ def test_floats_and_rationals_agree(rule, array):
 @pytest.mark.parametrize("words", ["with probability min(1, r_L)", "with weights min(1, r_k)"])
 def test_hsd_by_hand(words):
     claim = decided(words)
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     assert claim.verdict is Ruling.REFUTED
     assert claim.instance.draft_length == 2
     law = dict.fromkeys(product(range(2), repeat=2), Fraction(0))
@@ -87,7 +83,7 @@ def test_the_corrected_end_of_hsd_is_that_of_block_verification():
 
 def test_cactus_by_hand():
     claim = decided("ten times its budget")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     budget = claim.figures["budget"]
     assert claim.verdict is Ruling.REFUTED
     raised = [x + Fraction(math.sqrt(2 * budget * x * (1 - x))).limit_denominator(1000) for x in p]
@@ -95,7 +91,7 @@ def test_cactus_by_hand():
     assert claim.figures["KL(emitted, p)"] == Fraction(math.floor(10**4 * math.log(2)), 10**4)
     for words in ("puts in place of p", "at most its budget 1/20"):
         claim = decided(words)
-        p, q = rows(claim)
+        p, q = first_rows(claim)
         chance = 0.5 + math.sqrt(2 * 0.05 * 0.25)
         expected = chance * math.log(2 * chance) + (1 - chance) * math.log(2 * (1 - chance))
         assert (p, q) == ([Fraction(1, 2)] * 2, [1, 0])
@@ -109,7 +105,7 @@ def test_divergences_are_truncated():
 
 def test_ssd_by_hand():
     claim = decided("at temperatures above 0")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     likeliest = p.index(max(p))
     assert claim.instance.draft_length == 1
     assert claim.figures["total variation"] == q[likeliest] * (1 - p[likeliest]) > 0
@@ -118,15 +114,15 @@ def test_ssd_by_hand():
 
 def test_eagle_by_hand():
     claim = decided("as many tokens as recursive rejection")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     accepted = sum(q[x] * q[y] * (p[x] if x == y else p[x] + p[y]) for x, y in product(range(2), repeat=2))
     assert claim.figures["siblings as certain"] == 1 + accepted < claim.figures["recursive_rejection"]
     claim = decided("all but the last are the most likely")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     assert p == q  # the most likely token is always drafted, and p(x)/q(x) = 1 accepts it
     assert claim.figures["total variation"] == 1 - p[0] > 0
     claim = decided("temperature 2")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     bonus = p[0] ** 2 / sum(x**2 for x in p)
     assert (q[0], claim.instance.draft_length) == (1, 1)
     assert claim.figures["total variation"] == p[0] * abs(bonus - p[0]) > 0

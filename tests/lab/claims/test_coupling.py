@@ -1,38 +1,28 @@
 """The figures of claims about coupled drafts, computed once more by hand, and reused noise in an engine."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
-from lab.claims import Ruling, decide
+from lab.claims import Ruling
 from lab.claims.coupling import QUESTIONS, corrections_by_draft_noise
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine, Use, accepted_prefix, emission, keyed_noise, race
 from spec_oracle.statistics.goodness_of_fit import goodness_of_fit_by_g
+from tests.lab.claims.decided import decided_claim, first_rows
 
 RATE = 1e-9
 
 
-@pytest.fixture(scope="module")
-def decided():
-    """Return the claim whose statement has the given words."""
-
-    def find(words):
-        (question,) = [question for question in QUESTIONS if words in question.statement]
-        return decide(question)
-
-    return find
-
-
-def rows(claim):
-    return [list(model.levels[0][0]) for model in (claim.instance.target, claim.instance.draft)]
+decided = partial(decided_claim, QUESTIONS)
 
 
 @pytest.mark.parametrize("words", ["exactly (1 − d)/(1 + d)", "Over three tokens Gumbel coupling"])
-def test_the_bound_of_one_path_is_tight_where_two_tokens_are_foreign(decided, words):
+def test_the_bound_of_one_path_is_tight_where_two_tokens_are_foreign(words):
     claim = decided(words)
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     half = Fraction(1, 2)
     assert (p, q) == ([half, half, 0], [half, 0, half])
     # Tokens 0, 1 and 2 have noise of rates 1/2 in one race or both: token 0 must beat the others.
@@ -40,18 +30,18 @@ def test_the_bound_of_one_path_is_tight_where_two_tokens_are_foreign(decided, wo
     assert claim.verdict is (Ruling.PROVED if "exactly" in words else Ruling.REFUTED)
 
 
-def test_the_list_matching_bound_is_not_met(decided):
+def test_the_list_matching_bound_is_not_met():
     claim = decided("equals the bound of the list matching lemma")
-    assert rows(claim) == [[1, 0], [Fraction(1, 2)] * 2]
+    assert first_rows(claim) == [[1, 0], [Fraction(1, 2)] * 2]
     # Token 0 is emitted, and each of two paths drafts it by a fair coin of its own.
     assert claim.figures["list coupling"] == 1 - Fraction(1, 2) ** 2
     # The bound: the path with the smaller E_0 drafts token 0 if that is below its E_1.
     assert claim.figures["lemma"] == Fraction(2, 3)
 
 
-def test_given_the_drafts_alone_the_drafter_matters(decided):
+def test_given_the_drafts_alone_the_drafter_matters():
     claim = decided("but not the uniforms")
-    assert rows(claim) == [[Fraction(1, 2)] * 2, [1, 0]]
+    assert first_rows(claim) == [[Fraction(1, 2)] * 2, [1, 0]]
     # q always drafts token 0, which says nothing of the noise. p drafts it where it wins the same race.
     assert claim.figures == {"drafted from q": Fraction(1, 2), "drafted from p": 1}
 
@@ -64,15 +54,15 @@ def test_given_the_drafts_alone_the_drafter_matters(decided):
         ("at least 1/K of the lemma's bound", lambda target, draft, active, racing: {(0, 0): target[0]}),
     ],
 )
-def test_claims_of_the_lemma_can_fail(decided, monkeypatch, words, wrong):
+def test_claims_of_the_lemma_can_fail(monkeypatch, words, wrong):
     name = "list_matching_bound" if "K = 1" in words else "matches_law"
     monkeypatch.setattr(f"lab.claims.coupling.{name}", wrong)
     assert decided(words).verdict is Ruling.REFUTED
 
 
-def test_all_paths_racing_refuse_drafts_of_the_target_itself(decided):
+def test_all_paths_racing_refuse_drafts_of_the_target_itself():
     claim = decided("The same where all paths race")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     assert p == q == [Fraction(1, 2)] * 2
     # The first winner's path drafted it. The other path did by 1/2; if not, one of two racing paths is
     # active: it holds the next winner by 1/2, and by 1/2 drafts the other path's winner all the same.
@@ -80,9 +70,9 @@ def test_all_paths_racing_refuse_drafts_of_the_target_itself(decided):
     assert claim.figures["K paths, all race"] == 2 + Fraction(1, 2) + Fraction(1, 2) * Fraction(3, 4)
 
 
-def test_corrections_on_draft_noise_are_lossy(decided):
+def test_corrections_on_draft_noise_are_lossy():
     claim = decided("Over three tokens the token rule stays lossless")
-    p, q = rows(claim)
+    p, q = first_rows(claim)
     third = Fraction(1, 3)
     assert (p, q) == ([2 * third, third, 0], [third, 0, 2 * third])
     # Only token 2 is refused, always; the residual is even on 0 and 1. E_2 / (2/3) < E_0 / (1/3), hence

@@ -11,7 +11,7 @@ from lab.design.bounds import bound_for, drafted_counts, passing_bound
 from lab.design.combinations import COMBINATIONS
 from lab.design.figures import DRAFTING
 from lab.design.models import Models, joint
-from lab.design.shapes import shapes_for, single_path, too_deep
+from lab.design.shapes import is_within, shapes_for, single_path, too_deep
 from lab.design.walks import steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.exact.drafting import ShapedTrees, TreeShape, draft_paths, shaped_law
@@ -30,7 +30,7 @@ def test_shapes_fit_the_budget_and_none_is_part_of_another():
             assert shape.tokens <= budget
             assert shape.levels <= depth
             assert max(shape.fan_outs) <= (widest or budget)
-            assert not any(shape.within(other) for other in shapes if other != shape)
+            assert not any(is_within(shape, other) for other in shapes if other != shape)
 
 
 def test_shapes_in_words():

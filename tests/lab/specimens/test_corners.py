@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from lab.specimens.corners import ENGINES, NOT_YET_FOUND, SAMPLERS, SIZE, engine_of, off, rows_of
+from lab.specimens.corners import ENGINES, SAMPLERS, SIZE, engine_of, off, rows_of
 from lab.specimens.mixed import Mixed
-from lab.specimens.registry import specimens
 from lab.specimens.table_engine import TARGET
 
 ROWS = [[0.5, 0.3, 0.2], [0.25, 0.75, 0.0], [0.0, 1.0, 0.0], [0.34, 0.33, 0.33]]
@@ -25,11 +24,9 @@ def test_rows_are_off_by_their_size_on_their_support(dtype):
 WHERE = {
     "seeded_from_the_third_token": lambda at: at["seed"] is not None and at["place"] >= 2,
     "five_together": lambda at: at["requests"] == 5,
-    "every_64th_token_of_a_text": lambda at: at["place"] in {62, 126},
     "every_64th_token_of_a_completion": lambda at: at["place"] in {63, 127},
     "second_call_of_a_seeded_request": lambda at: at["seed"] is not None and at["call"] == 2,
     "second_seeded_generation": lambda at: at["seed"] is not None and at["seeded"] == 2,
-    "seeded_generations_but_the_first": lambda at: at["seed"] is not None and at["seeded"] > 1,
 }
 """After a prompt of one token."""
 
@@ -70,7 +67,6 @@ BATCHES = {
 }
 OFF = {
     "batch_of_five": {"five": [0, 1, 2, 3, 4]},
-    "short_drafts_from_five_tokens": {"ragged": [1]},
     "ragged_batch_from_five_tokens": {"ragged": [0, 1, 2]},
     "beside_a_greedy_request": {"greedy": [1, 2]},
 }
@@ -84,12 +80,3 @@ def test_a_sampler_is_off_in_its_corner_only(name, size):
     for kind, mixed in BATCHES.items():
         is_off = [not np.allclose(rows(mixed, b), mixed.rows(b), atol=1e-3) for b in range(len(mixed.target))]
         assert np.flatnonzero(is_off).tolist() == (OFF[name].get(kind, []) if size else []), kind
-
-
-def test_what_is_not_found_yet_is_no_specimen_but_its_twin_is():
-    names = {name for name in specimens() if name.startswith("corner-")}
-    for name in {**ENGINES, **SAMPLERS}:
-        slug = f"corner-{name.replace('_', '-')}"
-        assert f"{slug}-right" in names
-        assert (slug in names) == (name not in NOT_YET_FOUND)
-    assert not NOT_YET_FOUND - {*ENGINES, *SAMPLERS}

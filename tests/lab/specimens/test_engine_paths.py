@@ -27,9 +27,6 @@ def is_ours(found):
 
 ALL = {name: found for name, found in specimens().items() if is_ours(found)}
 DEFECTS = [(name, check) for name, found in ALL.items() for check in found.detected_by]
-QUICK = [one for one in DEFECTS if one[0] != "pattern-slightly-after-full"]
-"""Defects that are found in a few seconds: the other one takes tens of thousands of completions."""
-
 CONTROLS = [name for name, found in ALL.items() if found.is_control]
 OF_BATCHES = [name for name in CONTROLS if "batch" in name or "draw" in name or "ahead" in name]
 UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]
@@ -45,7 +42,7 @@ def test_there_are_enough():
     assert all(is_engine(one) for found in ALL.values() for one in found.engine().values())
 
 
-@pytest.mark.parametrize(("name", "check"), by_day(DEFECTS, QUICK))
+@pytest.mark.parametrize(("name", "check"), DEFECTS)
 def test_a_defect_is_killed(name, check, monkeypatch):
     if "64th" in name:  # five places of a completion
         set_effort(monkeypatch, ENGINE_LONG_COUNT=150)

@@ -10,6 +10,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
+from tests.verifiers.laws import require_same_law
 
 RULES = [specimen for specimen in specimens(num_paths=2).values() if specimen.rule]
 CORRECT = {specimen.name: specimen.rule for specimen in RULES if specimen.is_control}
@@ -22,39 +23,38 @@ CLIPPED = Instance.context_free(["3/5", "2/5", "0"], ["2/5", "1/5", "2/5"], draf
 ORDERS = ("greedy-multipath-ties-differ", "greedy-multipath-clipped")
 
 
-def law(verifier, instance, **options):
-    return emission_law(verifier, instance, **options)
-
-
-def same_law(one, other, *, tolerance=0):
-    for mine, theirs in zip(one.masses, other.masses, strict=True):
-        assert (abs(mine - theirs) <= tolerance).all()
-
-
 @given(instance=TREES)
 @examples(20)
 def test_controls_are_lossless_and_the_first_is_the_rule_itself(instance):
-    ours, reversed_ties = (law(verifier, instance, exact=True) for verifier in CORRECT.values())
-    same_law(ours, law(verifiers.get("greedy_multipath_block"), instance, exact=True))
+    ours, reversed_ties = (emission_law(verifier, instance, exact=True) for verifier in CORRECT.values())
+    require_same_law(ours, emission_law(verifiers.get("greedy_multipath_block"), instance, exact=True))
     assert reversed_ties.total_variation == 0
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_every_specimen_is_lossy_on_some_instance(name):
-    gaps = [law(FAULTY[name], instance, exact=True).total_variation for instance in (LOSSY, TIED, CLIPPED)]
+    gaps = [
+        emission_law(FAULTY[name], instance, exact=True).total_variation
+        for instance in (LOSSY, TIED, CLIPPED)
+    ]
     assert max(gaps) > Fraction(1, 10**4)
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTY if name != "block-transport-forgetful"])
 def test_torch_and_numpy_give_one_law(name):
-    same_law(law(FAULTY[name], LOSSY), law(FAULTY[name], LOSSY, array="torch"), tolerance=1e-12)
+    require_same_law(
+        emission_law(FAULTY[name], LOSSY), emission_law(FAULTY[name], LOSSY, array="torch"), tolerance=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ORDERS)
 @given(instance=ONE_PATH)
 @examples(10)
 def test_with_one_path_the_order_does_not_matter(name, instance):
-    same_law(law(FAULTY[name], instance, exact=True), law(verifiers.get("block"), instance, exact=True))
+    require_same_law(
+        emission_law(FAULTY[name], instance, exact=True),
+        emission_law(verifiers.get("block"), instance, exact=True),
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,21 @@ def test_with_one_path_the_order_does_not_matter(name, instance):
 @given(instance=ONE_PATH)
 @examples(10)
 def test_with_one_path_ratios_are_the_token_rule(name, instance):
-    same_law(law(FAULTY[name], instance), law(verifiers.get("token"), instance), tolerance=1e-12)
+    require_same_law(
+        emission_law(FAULTY[name], instance), emission_law(verifiers.get("token"), instance), tolerance=1e-12
+    )
 
 
 @given(instance=instances(vocab_sizes=(2, 3), draft_lengths=(1, 1), num_paths=(1, 2)))
 @examples(10)
 def test_a_block_of_one_token_has_nothing_to_forget(instance):
-    forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
-    same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))
+    forgetful = emission_law(FAULTY["block-transport-forgetful"], instance, exact=True)
+    require_same_law(forgetful, emission_law(verifiers.get("block_transport"), instance, exact=True))
     assert forgetful.total_variation == 0
 
 
 @given(instance=TREES)
 @examples(10)
 def test_forgetting_shows_in_the_text_but_not_in_the_accepted_length(instance):
-    forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
-    same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))
+    forgetful = emission_law(FAULTY["block-transport-forgetful"], instance, exact=True)
+    require_same_law(forgetful, emission_law(verifiers.get("block_transport"), instance, exact=True))

@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 from lab.studies.acceptance import RULES, at_same_contexts, compared, joint, rule, table
 from spec_oracle.acceptance import acceptance
 from spec_oracle.language_models import LanguageModel
-from spec_oracle.third_party.engines.hugging_face_models import small_model
+from spec_oracle.third_party.engines.hugging_face import small_model
 from verifiers import Verdict
 
 RATE = 1e-6

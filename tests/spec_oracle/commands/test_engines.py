@@ -6,7 +6,6 @@ a defect is planted in the rule. No random numbers are sampled: all outcomes are
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -217,15 +216,10 @@ DEFECTS = {
 """The functions whose adapters can be audited, and a defect of each."""
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.fixture(autouse=True)
+def _engines(folder):
     for file in (Path(__file__).parent / "engines").glob("*.py"):
-        shutil.copy(file, tmp_path)
-    yield tmp_path
-    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
-        del sys.modules[name]
+        shutil.copy(file, folder)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

@@ -3,7 +3,6 @@
 import importlib.util
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,17 +68,11 @@ NUMBER = 3
 """
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for file in EXAMPLES.glob("*_engine.py"):
-        shutil.copy(file, tmp_path)
-    shutil.copy(EXAMPLES / "same_uniform.py", tmp_path)
-    (tmp_path / "mine.py").write_text(CODE)
-    yield tmp_path
-    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
-        del sys.modules[name]
+@pytest.fixture(autouse=True)
+def _examples(folder):
+    for file in (*EXAMPLES.glob("*_engine.py"), EXAMPLES / "same_uniform.py"):
+        shutil.copy(file, folder)
+    (folder / "mine.py").write_text(CODE)
 
 
 def loaded(file):

@@ -10,7 +10,6 @@ from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import efficiency as figures
 from spec_oracle.language_models import report
-from spec_oracle.language_models.plot import save_pair_plot
 from spec_oracle.optimum import ProvenBound
 from spec_oracle.toy import Instance
 
@@ -59,7 +58,7 @@ def test_formats_and_plot(tmp_path):
         assert [row["verifier"] for row in rows] == ["token", "top_draft"] * 2
         assert (rows[0]["optimum"] is None) != optimum
         assert ("Optimum" in report.FORMATS["text"](result)) == optimum
-        save_pair_plot(result, tmp_path / "plot.svg")
+        report.save_pair_plot(result, tmp_path / "plot.svg")
         assert "prompt 2" in (tmp_path / "plot.svg").read_text()
     with pytest.raises(InvalidInputError, match="--plot"):
-        save_pair_plot(result, tmp_path / "plot.nothing")
+        report.save_pair_plot(result, tmp_path / "plot.nothing")

@@ -112,9 +112,9 @@ def test_tokens_of_probability_0_are_told_apart_from_rounding():
 
 def test_transformers_rows_along_a_completion_are_those_after_each_prefix():
     pytest.importorskip("transformers")
-    from spec_oracle.third_party.engines.hugging_face import TransformersEngine
+    from spec_oracle.third_party.engines.hugging_face import OPTIONS, assisted
 
-    engine = TransformersEngine("assistant", "repetition penalty")
+    engine = assisted(OPTIONS["repetition penalty"])
     along = engine.rows_along((0, 1), (2, 0, 1))
     after = [engine.next_token_probs((0, 1, *(2, 0, 1)[:end])) for end in range(3)]
     assert [row.tolist() for row in along] == [row.tolist() for row in after]

@@ -16,11 +16,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lab.studies.beside_plain import beside_plain
+from lab.transformers_engines import GENERATORS, engine_of
 from spec_oracle.audit.engine.logprobs import logprobs
 from spec_oracle.audit.engine.tracer import traced_completions
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance
-from spec_oracle.third_party.engines.hugging_face import GENERATORS, TransformersEngine, engines
+from spec_oracle.third_party.engines.hugging_face import engines
 from tests.strategies import at_night
 
 LOSSY = {"other tokenizer, unsorted"}
@@ -28,7 +29,7 @@ LOSSY = {"other tokenizer, unsorted"}
 
 
 def report_on(generator, option, tokens, checks=()):
-    subject = of_engines(f"{generator}, {option}", {"": TransformersEngine(generator, option)})
+    subject = of_engines(f"{generator}, {option}", {"": engine_of(generator, option)})
     options = AuditOptions(budget=8.0, checks=checks, tokens=tokens)
     (found,) = audit(subject, options=options).subjects
     return found
@@ -51,7 +52,7 @@ REFUSED = {
 @pytest.mark.parametrize("generator", UNUSABLE)
 def test_a_generator_that_no_model_can_drive_says_so(generator):
     with pytest.raises(ValueError, match="layer types producing a cache is different"):
-        TransformersEngine(generator, "top-k")
+        engine_of(generator, "top-k")
 
 
 @pytest.mark.usefixtures("less_effort")
@@ -67,7 +68,7 @@ def test_every_generator_of_candidates_is_proved(generator, checks):
 
 @pytest.mark.parametrize(("generator", "option"), REFUSED)
 def test_recurrent_layers_are_refused(generator, option):
-    engine = TransformersEngine(generator, option)
+    engine = engine_of(generator, option)
     (prompt,) = engine.prompts
     assert len(engine.generate_plain(prompt, 2)) == 2
     with pytest.raises((ValueError, RuntimeError, TypeError), match=REFUSED[generator, option]):
@@ -77,14 +78,14 @@ def test_recurrent_layers_are_refused(generator, option):
 @pytest.mark.parametrize("generator", ["assistant", "lookup"])
 @pytest.mark.parametrize("option", ["Gemma 3", "LFM2", "LFM3"])
 def test_sliding_and_convolutional_layers_are_lossless(generator, option):
-    found, *_ = beside_plain(TransformersEngine(generator, option), 3, 100, 1000)
+    found, *_ = beside_plain(engine_of(generator, option), 3, 100, 1000)
     assert found < 1e-7
 
 
 @pytest.mark.parametrize("generator", ["assistant", *at_night("lookup")])
 def test_guidance_is_computed_with_rejected_drafts(generator):
     """See docs/findings/transformers-guidance.md."""
-    found, *_ = beside_plain(TransformersEngine(generator, "guidance"), 3, 100, 1000)
+    found, *_ = beside_plain(engine_of(generator, "guidance"), 3, 100, 1000)
     assert found == pytest.approx(0.055, abs=0.006)
 
 
@@ -93,14 +94,14 @@ def test_guidance_is_computed_with_rejected_drafts(generator):
     "option", ["eta", "top-h", "bad words", "least new tokens", "length penalty", "many at once", "greedy"]
 )
 def test_rows_are_those_that_the_engine_samples_from(option):
-    code = EngineCode(TransformersEngine("assistant", option))
+    code = EngineCode(engine_of("assistant", option))
     (prompt,) = code.prompts
     plain = traced_completions(code, prompt, 3, 1000, "generate_plain")
     assert distance(plain.law, code.law(prompt, 3)) < 1e-7
 
 
 def test_output_scores_are_those_that_are_sampled():
-    found = logprobs(of_engines("mine", {"": TransformersEngine("assistant", "top-k")}), Context())
+    found = logprobs(of_engines("mine", {"": engine_of("assistant", "top-k")}), Context())
     assert found.status is Status.PASSED, found.detail
     assert found.detail.startswith("those after temperature and filters; ")
 
@@ -110,7 +111,7 @@ def test_output_scores_are_those_that_are_sampled():
     [(3, 3, 60), *(pytest.param(*size, marks=pytest.mark.nightly) for size in ((3, 4, 500), (2, 6, 950)))],
 )
 def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
-    code = EngineCode(TransformersEngine("assistant", "sampling", vocab_size))
+    code = EngineCode(engine_of("assistant", "sampling", vocab_size))
     (prompt,) = code.prompts
     plain = traced_completions(code, prompt, tokens, 20_000, "generate_plain")
     found = traced_completions(code, prompt, tokens, 20_000)
@@ -119,7 +120,7 @@ def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, mo
 
 
 def test_text_goes_on_behind_a_stop_sequence():
-    code = EngineCode(TransformersEngine("assistant", "stop sequence"))
+    code = EngineCode(engine_of("assistant", "stop sequence"))
     (prompt,) = code.prompts
     gap = completion_gap(traced_completions(code, prompt, 3, 1000).law, code.law(prompt, 3))
     assert gap.sequence[:2] == (2, 1)

@@ -117,9 +117,10 @@ def test_the_log_probabilities_that_it_reports_are_the_models():
 def test_rows_along_a_completion_are_those_of_its_contexts(option):
     import torch
 
+    from lab.vllm_options import OPTIONS
     from spec_oracle.third_party.engines.vllm import VllmEngine
 
-    engine = VllmEngine("n-gram", option)
+    engine = VllmEngine("n-gram", OPTIONS[option])
     (prompt,) = engine.prompts
     completion = engine.generate_plain(prompt, 40, 1)
     rows = [engine.next_token_probs([*prompt, *completion[:end]]) for end in range(len(completion))]
@@ -128,12 +129,13 @@ def test_rows_along_a_completion_are_those_of_its_contexts(option):
 
 def recorded(path, drafter, option="sampling", count=2):
     """Return the acceptance of 8 requests at a time, and the engine that served them."""
+    from lab.vllm_options import OPTIONS
     from spec_oracle.acceptance import acceptance
     from spec_oracle.acceptance.log import read_calls
     from spec_oracle.acceptance.recorder import recorded_vllm_calls
     from spec_oracle.third_party.engines.vllm import VllmEngine
 
-    engine = VllmEngine(drafter, option, draft_length=3, repaired=True)
+    engine = VllmEngine(drafter, OPTIONS[option], draft_length=3, repaired=True)
     engine.generate(engine.prompts[0], 2)  # its warm-up verifies drafts of its own
     drafted = accepted = 0
     with recorded_vllm_calls(path):
