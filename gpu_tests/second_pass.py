@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from gpu_tests.pair import Pair
-from lab.decoding import Reader
 from spec_oracle.language_models import LanguageModel, Truncation
+from spec_oracle.language_models.decoding import Reader
 from spec_oracle.statistics.verification_bets import LARGEST_RATIO
 
 LIKELIEST, LEVELS = 24, 10

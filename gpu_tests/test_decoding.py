@@ -6,11 +6,11 @@ import torch
 
 import verifiers
 from gpu_tests.tiny import assert_law, plain_text_law, text_counts, tiny_model
-from lab.decoding import decode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation
 from spec_oracle.language_models.cuts import language_model_tree
+from spec_oracle.language_models.decoding import decode
 
 PROMPT = [1, 2]
 ALPHA = 1e-9  # a test; seeds are fixed, so no alarm is false twice

@@ -37,6 +37,7 @@ LAYERS = (
     {
         "spec_oracle.audit",
         "spec_oracle.efficiency",
+        "spec_oracle.language_models.decoding",
         "spec_oracle.language_models.efficiency",
     },
     {"spec_oracle.acceptance", "spec_oracle.servers", "spec_oracle.third_party"},

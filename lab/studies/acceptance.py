@@ -24,7 +24,6 @@ import scipy
 
 import verifiers
 from lab.chains import along, first_path
-from lab.decoding import decode
 from spec_oracle.acceptance import RULES, RuleFigures, acceptance
 from spec_oracle.acceptance.figures import mean_interval
 from spec_oracle.acceptance.log import LoggedCalls, read_calls
@@ -33,6 +32,7 @@ from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accep
 from spec_oracle.arrays import Floats
 from spec_oracle.language_models import LanguageModel, load_language_model
 from spec_oracle.language_models.command import prompts_of
+from spec_oracle.language_models.decoding import decode
 from spec_oracle.report.table import markdown_table, percent
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import DecisionSource, Drafts, Traits, Verdict, Verifier

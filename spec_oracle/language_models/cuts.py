@@ -10,7 +10,7 @@ tokens are offered:
   as if one top-k mask were shared. A kindness to the draft: it never proposes a token the target has dropped.
 * ``shortlist="union"``: each model is cut to its *own* top k, and V = 2k slots hold the union (the rest of
   them have mass zero in both). This is what an engine does that applies top-k to each model, and what
-  `lab.decoding` does.
+  `spec_oracle.language_models.decoding` does.
 
 Nothing else is approximated: the instance is the exact pair of those truncated laws on the whole tree of
 depth L, in float64 softmaxes of the network's logits.

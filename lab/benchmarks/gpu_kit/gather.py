@@ -22,15 +22,7 @@ MISSING = (
 )
 """What the suite imports that such a machine may not have; pip adds what these need."""
 
-SUITE = (
-    "spec_oracle",
-    "verifiers",
-    "gpu_tests",
-    "lab/benchmarks",
-    "lab/decoding.py",
-    "conftest.py",
-    "pyproject.toml",
-)
+SUITE = ("spec_oracle", "verifiers", "gpu_tests", "lab/benchmarks", "conftest.py", "pyproject.toml")
 LARGEST_BYTES = 60e6
 
 

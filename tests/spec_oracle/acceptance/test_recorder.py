@@ -15,12 +15,12 @@ import verifiers
 torch = pytest.importorskip("torch")
 utils = pytest.importorskip("transformers.generation.utils")
 
-from lab.decoding import decode  # noqa: E402
 from spec_oracle.acceptance import acceptance  # noqa: E402
 from spec_oracle.acceptance.log import read_calls  # noqa: E402
 from spec_oracle.acceptance.recorder import VERIFICATION, Recorder, recorded_calls, recorded_vllm_calls  # noqa: E402
 from spec_oracle.errors import InvalidInputError  # noqa: E402
 from spec_oracle.language_models import load_language_model  # noqa: E402
+from spec_oracle.language_models.decoding import decode  # noqa: E402
 from spec_oracle.third_party.engines.hugging_face import small_model  # noqa: E402
 from tests.spec_oracle.acceptance.logs import with_counts  # noqa: E402
 

@@ -8,8 +8,8 @@ from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lab.decoding import decode  # noqa: E402
 from spec_oracle.language_models import LanguageModel  # noqa: E402
+from spec_oracle.language_models.decoding import decode  # noqa: E402
 from spec_oracle.third_party.engines.hugging_face import small_model  # noqa: E402
 
 VOCAB = 2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lab.decoding import Call, Decoded
+from spec_oracle.language_models.decoding import Call, Decoded
 
 
 def call(lengths, expected=None):
