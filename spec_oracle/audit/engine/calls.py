@@ -67,15 +67,14 @@ def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResu
     def patterns(rate: float) -> CheckResult:
         return after_patterns(requests, showing, rate, max(ends - (time.process_time() - started), reserved))
 
-    parts: list[Callable[[float], CheckResult | None]] = [
+    parts: list[Callable[[float], CheckResult]] = [
         partial(_completions, requests, cases, context.budget - reserved),
         partial(further_turns, requests, cases),
         *([patterns] if showing and not context.is_lossy(subject) else []),
     ]
     found: list[CheckResult] = []
     for part in parts:
-        if (result := part(rate / len(parts))) is not None:
-            found.append(result)
+        found.append(part(rate / len(parts)))
         if found[-1].status is Status.FAILED:
             break
     is_run = not showing or (part is patterns)

@@ -68,7 +68,6 @@ class Requests:
     rng: np.random.Generator = field(init=False)
     rounding: Rounding = field(init=False)
     turns: int = field(default=0, init=False)
-    notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         seed_all(self.context.seed)
@@ -194,7 +193,7 @@ class Requests:
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""
         rounding, remarks = self.rounding, result.remarks
-        notes = (*remarks.notes, *self.notes)
+        notes = remarks.notes
         if result.cause is not None:
             notes = (*notes, *rounding.notes)
         elif rounding.is_assumed:
