@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions, sampled_instead
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
@@ -107,6 +107,9 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
         ledger=ledger,
         doubt=requests.rounding.doubt,
     )
+    plain = requests.subject.cases(context, "generate_plain")
+    if found.status is Status.FAILED and plain:
+        found = beside_plain(found, requests, plain, found.measured.tokens, rate)
     return requests.noted(found)
 
 
@@ -129,8 +132,7 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
         if not wanted:
             break
         start = len(ledger.found)
-        for case in wanted:
-            yield from completions(requests, case, tokens, ledger)
+        yield from [requests.completion(case, tokens) for case in wanted]
         costs.append(_cost(ledger.found[start:]))
         if tokens >= effort.ENGINE_LEAST_TOKENS:
             yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)

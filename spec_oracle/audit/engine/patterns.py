@@ -274,7 +274,7 @@ class Patterns:
                 for text in {**law, **target}:
                     expected[one.calls, text] = one.chance * target.get(text, 0.0)
                     claimed[one.calls, text] = one.chance * law.get(text, 0.0)
-        rest = {(): max(1 - math.fsum(expected.values()), 0.0)}
+        rest: dict[Any, float] = {(): max(1 - math.fsum(expected.values()), 0.0)}
 
         def outcome(seen: Seen) -> Any:
             text = tuple(token for emitted, _ in seen for token in emitted)
@@ -287,10 +287,9 @@ class Patterns:
                 engine, calls.tokens, max(tokens.values()), None if calls.seed is None else seed()
             )
 
-        asked = Asked(calls.case.code, call, outcome, fresh=calls.fresh)
         rng = self.requests.context.stream("engine/patterns", self.draws)
-        many = lambda count: [asked.sampled(rng) for _ in range(count)]  # noqa: E731
-        return Experiment(said, "the next call", lambda: {**expected, **rest}, many), {**claimed, **rest}
+        asked, law = Asked(calls.case.code, call, outcome, rng, calls.fresh), {**expected, **rest}
+        return Experiment(said, "the next call", lambda: law, asked.many), {**claimed, **rest}
 
     def _unlike(self, history: History) -> str:
         """Say if `generate` does otherwise than `steps` shows, under the same random decisions, "" if not.

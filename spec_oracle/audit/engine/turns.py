@@ -38,7 +38,7 @@ def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> Che
 
 
 def _turn(requests: Requests, case: Case, budget: float, rate: float) -> CheckResult:
-    asked, most = _asked(case)
+    asked, most = _asked(requests, case)
     try:
         with raising():
             asked.call(case.code.engine, lambda: 0)
@@ -76,7 +76,7 @@ def _after(case: Case, first: Sequence[int]) -> Ids:
     return (*case.prompt, *first, news)
 
 
-def _asked(case: Case) -> tuple[Asked, int]:
+def _asked(requests: Requests, case: Case) -> tuple[Asked, int]:
     """Return what asks for both turns, and the tokens of the first one."""
     code, most = case.code, _first_tokens(case)
 
@@ -88,7 +88,7 @@ def _asked(case: Case) -> tuple[Asked, int]:
         first, second = found
         return code.checked(first, most), code.checked(second, TOKENS)
 
-    return Asked(code, both, checked, fresh=code.unused is not None), most
+    return Asked(code, both, checked, requests.rng, fresh=code.unused is not None), most
 
 
 def _experiment(requests: Requests, case: Case, asked: Asked, most: int) -> Experiment:
@@ -104,14 +104,14 @@ def _experiment(requests: Requests, case: Case, asked: Asked, most: int) -> Expe
                 for second, chance in alone(_after(case, first), TOKENS).items()
             )
         )
-        return replace(requests.traced(asked, 0, most_runs, end), many=None)
+        return replace(traced(asked, most_runs, end), many=None)
 
     tokens = most + TOKENS
     return Experiment(
         f"{case.label}, the next turn of its conversation",
         counted(tokens, "token"),
         lambda: expected,
-        lambda count: [replace(asked, fresh=False).sampled(requests.rng) for _ in range(count)],
+        replace(asked, fresh=False).many,
         trace,
         allowed=2 * tokens * requests.rounding.a_token,
         doubtful=2 * tokens * requests.rounding.unsure,

@@ -199,9 +199,9 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
 
     theirs = Experiment("those of the reference server", "1 token", dict, first_tokens(reference))
     what = "requests for one token"
-    ours = Experiment(what, "1 token", dict, first_tokens(server), reference=theirs)
+    ours = Experiment(what, "1 token", dict, first_tokens(server))
     sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
-    found = compared(ours, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
+    found = compared(ours, theirs, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
     if found.status is not Status.FAILED:
         return found
     remarks = replace(found.remarks, proviso=NAMED)

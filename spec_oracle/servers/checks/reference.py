@@ -70,9 +70,10 @@ def beside(
     size = f"{ours.length} tokens"
     reference = Experiment("completions of the reference server", size, dict, both[1])
     what = f"completions of {size}"
-    own = Experiment(what, size, dict, both[0], reference=reference, shown=_in_words)
+    own = Experiment(what, size, dict, both[0], shown=_in_words)
     wanted = min(plan.detect, coarsest)
-    result = compared(own, context, Effort(tv=coarsest, wanted=wanted, look=AT_ONCE), table=prefix_counts)
+    sizes = Effort(tv=coarsest, wanted=wanted, look=AT_ONCE)
+    result = compared(own, reference, context, sizes, table=prefix_counts)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
         ended = f"{result.detail}; ended early: {ended}"
         result = replace(result, status=Status.INCONCLUSIVE, detail=ended)

@@ -73,7 +73,7 @@ LOSSY = {
     engines.PastTheStop: ("joint", "completion 2 has probability 0, 0.37 expected"),
     engines.KeepsCounts: ("calls", "and then 1 has probability"),
     engines.FirstIsWrong: ("calls", "prompt 0, 2 in a row: completion 1,1 and then 2 has"),
-    engines.HiddenByWrongRows: ("joint", "next_token_probs differs from generate_plain too"),
+    engines.HiddenByWrongRows: ("joint", "generate agrees with next_token_probs, not with generate_plain"),
 }
 
 
@@ -131,7 +131,7 @@ BROKEN = {
     engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),
     engines.WrongRows: (
         SubjectVerdict.INCONCLUSIVE,
-        "prompt 0, generate_plain agrees with generate, next_token_probs differs; correct it",
+        "next_token_probs differs from generate_plain; correct it; prompt 0, generate_plain: ",
     ),
 }
 
