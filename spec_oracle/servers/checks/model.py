@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
 from spec_oracle.audit.results import (
     Cause,
@@ -31,6 +31,7 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
     CheckResult,
     LawResult,
@@ -27,6 +27,7 @@ from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, spellings
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError

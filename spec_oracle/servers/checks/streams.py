@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask

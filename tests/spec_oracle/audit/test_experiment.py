@@ -18,7 +18,6 @@ from spec_oracle.audit.experiment import (
     FoundBy,
     Ledger,
     TracedOutcome,
-    compared,
     find,
 )
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
@@ -158,21 +157,3 @@ def test_500_right_dice_are_called_wrong_within_the_rate():
         for seed in range(500)
     )
     assert wrong < 48
-
-
-@pytest.mark.parametrize(("falls", "status"), [(FAIR, Status.PASSED), (LOADED, Status.FAILED)])
-def test_outcomes_of_unknown_distribution_are_compared_with_those_of_a_reference(falls, status):
-    other = replace(die(FAIR, seed=1), what="those of a fair die")
-    result = compared(die(falls), other, CONTEXT, EFFORT, cells=6)
-    assert result.status is status
-    assert ("6, not 0.1" in result.detail) == (status is Status.FAILED)
-    assert result.findings.smallest_detectable_tv <= 0.05
-    assert "those of a fair die" in result.detail
-
-
-def test_a_comparison_ends_where_there_are_no_more_outcomes():
-    other, few = die(FAIR, seed=1), die(FAIR).many(300)
-    scarce = replace(die(FAIR), many=lambda count: [few.pop() for _ in few[:count]])
-    result = compared(scarce, other, CONTEXT, EFFORT, cells=6)
-    assert result.status is Status.INCONCLUSIVE
-    assert "a die: 300 samples are too few" in result.detail
