@@ -43,8 +43,8 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, contradicted, judge_samples
-from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
+from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
@@ -184,6 +184,10 @@ class Sample:
         outcomes = self.experiment.many(count)
         self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
         self.seconds += time.monotonic() - started
+
+    def afresh(self) -> "Sample":
+        """Return samples of the same experiment, none so far."""
+        return replace(self)
 
     @property
     def gap(self) -> tuple[Gap, float] | None:
@@ -554,7 +558,19 @@ def sampled(
     own = {one.what: Sample(one, one.cells) for one in chosen}
     if ledger is not None:
         ledger.samples = own
-    decision = _decided(own, context, effort)
+    seconds = effort.share * context.budget
+    decision = judge_samples(
+        own,
+        rate=context.rate,
+        seconds=seconds,
+        tv=effort.wanted or effort.tv,
+        batch=_look(next(iter(own.values())), seconds / len(own), effort),
+        turns=effort.turns,
+        most=effort.most,
+        names=[what for what, sample in own.items() if sample.experiment.decides],
+        admitted=context.admitted,
+        keeps=effort.keeps,
+    )
     status, detail = _said(decision, own, effort, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
@@ -579,47 +595,6 @@ def sampled(
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
 
 
-def _decided(samples: dict[str, Sample], context: Context, effort: Effort) -> SampledDecision[Sample]:
-    """Judge samples, and add the fresh ones of the G test to them.
-
-    Where the code raises, the evidence of all samples before it decides, if it suffices.
-    """
-    made: dict[str, Sample] = {}
-    seconds = effort.share * context.budget
-
-    def fresh(name: str) -> Sample:
-        if effort.keeps:
-            return samples[name]
-        made[name] = replace(samples[name])
-        return made[name]
-
-    def gather() -> None:
-        for name, sample in made.items():
-            samples[name].counts += sample.counts
-            samples[name].seconds += sample.seconds
-
-    try:
-        found = judge_samples(
-            samples,
-            fresh,
-            rate=context.rate,
-            seconds=seconds,
-            tv=effort.wanted or effort.tv,
-            batch=_look(next(iter(samples.values())), seconds / len(samples), effort),
-            turns=effort.turns,
-            most=effort.most,
-            names=[name for name, sample in samples.items() if sample.experiment.decides],
-            admitted=context.admitted,
-        )
-    except SubjectRaisedError as error:
-        gather()
-        if (evidence := contradicted(samples, split(context.rate, 2))) is None:
-            raise
-        return replace(evidence, statistics=f"{evidence.statistics}, and then it {error}")
-    gather()
-    return found
-
-
 def _look(sample: Sample, seconds: float, effort: Effort) -> int:
     """Return how many samples come between two looks: one call of many takes its part of ``seconds``."""
     if not effort.at_once:
@@ -630,7 +605,7 @@ def _look(sample: Sample, seconds: float, effort: Effort) -> int:
 
 
 def _said(
-    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort, what: str
+    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
 ) -> tuple[Status, str]:
     """Return whether samples passed, and the sentence on them."""
     if decision.worst is not None:

@@ -18,7 +18,7 @@ from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, find, sampled
+from spec_oracle.audit.experiment import Experiment, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
@@ -55,13 +55,12 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
-    context = replace(requests.context, rate=rate)
     sizes = requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV)
-    found = find(partial(pairs, cases, requests), context, sizes, doubt=requests.rounding.doubt)
-    return requests.noted(found)
+    context = replace(requests.context, rate=rate)
+    return requests.noted(requests.find([*pairs(cases, requests)], context, sizes))
 
 
-def pairs(cases: Sequence[Case], requests: Requests, _: Ledger) -> Iterator[Experiment]:
+def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     """Yield batches of two: a prompt, and the next one of its engine."""
     for case in cases:
         tokens = TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1

@@ -22,7 +22,7 @@ from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, find, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, sampled
 from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
@@ -98,15 +98,10 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
-    found = find(
-        partial(longer, requests, cases),
-        context,
-        requests.effort(cases),
-        rest=requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV),
-        instead=sampled_instead(requests, cases, lambda _: tokens),
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
-    )
+    rest = requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    instead = sampled_instead(requests, cases, lambda _: tokens)
+    listing = partial(longer, requests, cases)
+    found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)
     plain = requests.subject.cases(context, "generate_plain")
     if found.status is Status.FAILED and plain:
         found = beside_plain(found, requests, plain, found.measured.tokens, rate)

@@ -15,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status, remarked
 from spec_oracle.contracts import raising
 from spec_oracle.statistics import split
@@ -39,13 +39,10 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     plain = subject.cases(context, "generate_plain")
     ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
-    result = find(
-        partial(first_tokens, requests, cases),
-        replace(context, rate=rate),
-        requests.effort(cases),
-        instead=sampled_instead(requests, cases, partial(_of_a_call, context)),
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
+    listing = partial(first_tokens, requests, cases)
+    instead = sampled_instead(requests, cases, partial(_of_a_call, context))
+    result = requests.find(
+        listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
     )
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     seen = [case.code.drafts.seen for case in cases]
@@ -65,10 +62,9 @@ def beside_plain(
     ``next_token_probs``; an engine that agrees with them is wrong.
     """
     sizes = requests.effort(cases, PLAIN_SHARE, tv=math.inf, wanted=ENGINE_TV)
-    context = replace(requests.context, rate=rate)
     asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
     plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
-    rows = find(plain, context, sizes, doubt=requests.rounding.doubt)
+    rows = requests.find(plain, replace(requests.context, rate=rate), sizes)
     if rows.how is None or rows.cause is Cause.BROKEN_CONTRACT:
         return result if result.status is Status.FAILED else replace(rows, findings=result.findings)
     is_wrong = rows.status is Status.FAILED

@@ -21,7 +21,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, listed
+from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find, listed
 from spec_oracle.audit.results import LawResult, WrongCompletion
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
@@ -167,6 +167,12 @@ class Requests:
             return np.array(cells, np.int64)
 
         return OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of)
+
+    def find(
+        self, experiments: Listing | Sequence[Experiment], context: Context, sizes: Effort, **more: Any
+    ) -> LawResult:
+        """Return what is found of experiments; a deviation that may be rounding is left open."""
+        return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
 
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""

@@ -14,7 +14,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, run_guarded
 from spec_oracle.audit.engine.requests import EngineRequest, Requests, generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, find
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.audit.sampler.dependence import CallSizes, independent
 from spec_oracle.contracts import raising
@@ -100,12 +100,11 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     """Judge pairs of completions that are generated one after the other."""
-    doubt, context = requests.rounding.doubt, replace(requests.context, rate=rate)
     needed = requests.effort(cases, ENGINE_PAIRS_SHARE, tv=math.inf, wanted=ENGINE_PAIRS_TV)
-    return find(partial(in_a_row, cases, requests), context, needed, doubt=doubt)
+    return requests.find([*in_a_row(cases, requests)], replace(requests.context, rate=rate), needed)
 
 
-def in_a_row(cases: Sequence[Case], requests: Requests, _: Ledger) -> Iterator[Experiment]:
+def in_a_row(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     """Yield pairs of requests without seed, and pairs with seeds s and s + 1."""
     for seeded in (False, True):
         for case in (case for case in cases if case.code.takes_seeds or not seeded):

@@ -16,7 +16,7 @@ from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
-from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, find
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
 from spec_oracle.audit.results import CheckResult, passed
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
@@ -44,13 +44,10 @@ def _turn(requests: Requests, case: Case, budget: float, rate: float) -> CheckRe
             asked.call(case.code.engine, lambda: 0)
     except SubjectRaisedError as error:
         return _none(str(error))
-    turn, context = (
-        _experiment(requests, case, asked, most),
-        replace(requests.context, rate=rate, budget=budget),
-    )
+    turn = _experiment(requests, case, asked, most)
+    context = replace(requests.context, rate=rate, budget=budget)
     ledger = Ledger(ENGINE_TURNS_SHARE * budget)
-    doubt = requests.rounding.doubt
-    found = find([turn], context, requests.effort([case]), ledger=ledger, doubt=doubt, ways=FoundBy.TRACED)
+    found = requests.find([turn], context, requests.effort([case]), ledger=ledger, ways=FoundBy.TRACED)
     return found if found.how else _none(found.detail.removesuffix("; sampled instead"))
 
 
