@@ -27,11 +27,15 @@ def judged(engine, seconds=30.0, budget=60.0, rounding=EXACT):
     return after_patterns(requests, subject.cases(context, "steps"), context.rate, seconds)
 
 
-def test_every_pattern_of_a_right_engine_is_covered():
-    found = judged(SteppingEngine(draft_length=1))
-    assert found.status is Status.PASSED
-    assert "after 8 of 8 patterns of three accepted lengths" in found.remarks.scope[0]
-    assert "not reached" not in found.remarks.scope[0]
+@pytest.fixture(scope="module")
+def right():
+    return judged(SteppingEngine(draft_length=1))
+
+
+def test_every_pattern_of_a_right_engine_is_covered(right):
+    assert right.status is Status.PASSED
+    assert "after 8 of 8 patterns of three accepted lengths" in right.remarks.scope[0]
+    assert "not reached" not in right.remarks.scope[0]
 
 
 class FirstIsBare(SteppingEngine):
@@ -123,7 +127,7 @@ def test_a_deviation_that_completions_cannot_decide_is_undecided():
 
 
 def test_a_subject_with_an_undecided_deviation_is_never_called_lossless():
-    options = AuditOptions(budget=3.0, checks=("calls",))
+    options = AuditOptions(budget=1.0, checks=("calls",))
     report = audit(SlightlyWrong(draft_length=1, more=1.001), options=options)
     (found,) = report.subjects
     assert {check.name: check.status for check in found.checks}["joint"] is Status.PASSED
@@ -195,11 +199,10 @@ class WrongWithSeeds(SteppingEngine):
         return super().emitted(context, drafts, uniform, seed)
 
 
-def test_calls_after_patterns_are_judged_with_a_seed_too():
+def test_calls_after_patterns_are_judged_with_a_seed_too(right):
     found = judged(WrongWithSeeds(draft_length=1))
     assert found.status is Status.FAILED
     assert found.detail.startswith("prompt 0, with a seed: after accepted lengths 1-1, the next call")
-    right = judged(SteppingEngine(draft_length=1))
     assert [line.split(":")[0] for line in right.remarks.scope] == ["prompt 0", "prompt 0, with a seed"]
 
 
@@ -234,7 +237,7 @@ def test_steps_and_generate_must_return_the_same():
 
 def test_calls_after_patterns_that_were_not_run_are_said():
     failing = OnlyStepsAreRight(draft_length=1, passes=lambda *_: True)
-    options = AuditOptions(budget=3.0, checks=("calls",))
+    options = AuditOptions(budget=1.0, checks=("calls",))
     (found,) = audit(failing, options=options).subjects
     calls = next(check for check in found.checks if check.name == "calls")
     assert calls.status is Status.FAILED
