@@ -19,15 +19,14 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.exact.completions import Ids, TokenOrder
 
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
@@ -38,8 +37,6 @@ ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of 
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
-# Tokens of the completions in which it looks for tokens that depend on each other.
-ENGINE_POSITIONS: Final = 8
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -49,13 +46,8 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
     """
     requests, cases = Requests(subject, context, "calls"), subject.cases(context)
     many = subject.cases(context, "start_many")[:1]
-    parts: list[Callable[[float], CheckResult]] = []
-    if many:
-        parts = [
-            partial(independent, equal_batches(many[0], context), CHAINS),
-            partial(_independent_positions, many[0], requests),
-        ]
-    return first_failure(context.rate, *parts, partial(_longer, requests, cases))
+    chains = [partial(independent, equal_batches(one, context), CHAINS) for one in many]
+    return first_failure(context.rate, *chains, partial(_longer, requests, cases))
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
@@ -173,24 +165,3 @@ def equal_batches(case: Case, context: Context) -> Draw:
             return np.array(step.tokens, np.int64)
 
     return in_turn(emitted)
-
-
-def _independent_positions(case: Case, requests: Requests, rate: float) -> CheckResult:
-    """Judge whether the tokens of a completion are independent, given what came before each.
-
-    Random numbers that a later call repeats make them dependent: they lead to the same bins by id.
-    """
-    tokens, cells = ENGINE_POSITIONS, 2**ENGINE_POSITIONS
-
-    def cell(completion: Ids) -> int:
-        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, TokenOrder.ID)
-        return cells if bins is None else int(bins @ 2 ** np.arange(tokens))
-
-    def of(found: Sequence[Ids]) -> NDArray[np.int64]:
-        return np.array([cell(one) for one in found], np.int64)
-
-    law = np.append(np.full(cells, 1 / cells), 0.0)
-    what = f"{case.label}, completions of {tokens} tokens in bins by id"
-    one = replace(requests.completion(case, tokens), what=what, binned=lambda: OutcomeCells(law, of))
-    sizes = requests.effort([case], tv=math.inf, wanted=ENGINE_TV_WANTED)
-    return sampled([one], replace(requests.context, rate=rate), sizes)
