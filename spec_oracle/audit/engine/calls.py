@@ -19,11 +19,11 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
-from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
+from spec_oracle.audit.results import CheckResult, LawResult, Status
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
@@ -71,12 +71,8 @@ def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResu
             break
     is_run = not showing or (part is patterns)
     chosen = next((one for status in _WORST for one in found if one.status is status), found[0])
-    draws = sum(result.measured.draws for result in found)
-    scope = tuple(line for result in found for line in result.remarks.scope)
     missing = () if is_run else ("the call after every pattern of acceptance was not run after a failure",)
-    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
-    chosen = remarked(chosen, scope=(*scope, *missing), notes=notes)
-    return replace(chosen, measured=replace(chosen.measured, draws=draws))
+    return with_remarks_of(chosen, found, missing)
 
 
 _WORST: Final = (Status.FAILED, Status.INCONCLUSIVE)

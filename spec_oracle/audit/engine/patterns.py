@@ -15,7 +15,7 @@ the budget is undecided: the engine is not lossless then.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -71,7 +71,7 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
         walk.calls.ends = now + (ends - now) / (len(walks) - number % len(walks))
         if (wrong := walk.wrong()) is not None:
             return wrong
-    draws, scope = sum(one.draws for one in walks), (*_scope(walks),)
+    draws, scope = sum(one.draws for one in walks), (*dict.fromkeys(one.covered() for one in walks),)
     unlike = [walk.unlike for walk in walks if walk.unlike]
     left = unlike or [why for walk in walks for why in walk.open.values()]
     if not left:
@@ -79,17 +79,6 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     more = f" ({len(left)} such calls are undecided)" * (len(left) > 1 and not unlike)
     cause, how = None if unlike else Cause.UNDECIDED, How.PROVEN if unlike or not draws else How.SAMPLED
     return inconclusive(left[0] + more, how=how, draws=draws, scope=scope, cause=cause)
-
-
-def _scope(walks: Sequence["Patterns"]) -> Iterator[str]:
-    """Yield a line for each engine, and one for all of which nothing is known for the same reason."""
-    yield from (one.covered() for one in walks if one.lengths)
-    silent = [one for one in walks if not one.lengths]
-    for why in dict.fromkeys(one.why for one in silent):
-        labels = list(dict.fromkeys(one.case.label for one in silent if one.why == why))
-        count = len({one.case.name for one in walks})
-        who = labels[0] if len(labels) == 1 else f"{len(labels)} of {count} engines"
-        yield f"{who}: no call after others was traced ({why})"
 
 
 @dataclass
@@ -298,6 +287,7 @@ class Patterns:
         """
         calls, left = self.calls, self.calls.ends - time.process_time()
         seeds = {} if self.seed is None else {"seed": self.seed}
+        rng = partial(self.requests.context.stream, "engine/steps", *history.text)
 
         def by_steps() -> list[Any]:
             seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT, self.seed)
@@ -306,30 +296,27 @@ class Patterns:
         def by_generate() -> list[Any]:
             return as_list(calls.engine.generate([*self.case.prompt], calls.tokens, **seeds))
 
-        found, rng = [], partial(self.requests.context.stream, "engine/steps", *history.text)
-        with suppress(NotTracedError, SubjectRaisedError):
-            try:
-                for run in (by_steps, by_generate):
-                    with raising():
-                        found.append(sample_call(run, rng(), left, history.script))
-                is_same = math.isclose(*(one.log_chance for one in found), abs_tol=1e-6)
-                if is_same and found[0].result == found[1].result:
-                    return ""
-            except UnrepeatableError:
-                if not found:
-                    return ""
-            what = "other random decisions"
-            if len(found) == 2 and found[0].result != found[1].result:
-                what = "other tokens"
-            after = f" after accepted lengths {told(history.pattern)}" * bool(history.calls)
-            return (
-                f"{self.label}: under the same random decisions generate makes {what} than steps{after}, so "
-                "that calls after patterns say nothing of it; let generate return what steps yields"
-            )
+        with suppress(NotTracedError, SubjectRaisedError), raising():
+            one, other = sample_call(by_steps, rng(), left, history.script), None
+            with suppress(UnrepeatableError):
+                other = sample_call(by_generate, rng(), left, history.script)
+            if (
+                other is None
+                or one.result != other.result
+                or not math.isclose(one.log_chance, other.log_chance, abs_tol=1e-6)
+            ):
+                after = f" after accepted lengths {told(history.pattern)}" * bool(history.calls)
+                return (
+                    f"{self.label}: under the same random decisions generate makes other ones, or other "
+                    f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
+                    "generate return what steps yields"
+                )
         return ""
 
     def covered(self) -> str:
         """Return a line on which patterns were covered."""
+        if not self.lengths:
+            return f"{self.case.label}: no call after others was traced ({self.why})"
         every = list(product(sorted(self.lengths), repeat=CALLS))
         known = every if self.why else [one for one in every if one in self.found]
         covered, missing = (

@@ -22,7 +22,7 @@ from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find, listed
-from spec_oracle.audit.results import LawResult, WrongCompletion
+from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
@@ -313,3 +313,13 @@ def shown(sequence: tuple[Any, ...]) -> str:
     if sequence and isinstance(sequence[0], tuple):
         return " and then ".join(map(shown, sequence))
     return ",".join(map(str, sequence)) or "(empty)"
+
+
+def with_remarks_of(
+    chosen: CheckResult, found: Sequence[CheckResult], more: tuple[str, ...] = ()
+) -> CheckResult:
+    """Return one of several results, with the samples and the remarks of all."""
+    scope = tuple(line for result in found for line in result.remarks.scope)
+    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
+    measured = replace(chosen.measured, draws=sum(result.measured.draws for result in found))
+    return replace(remarked(chosen, scope=(*scope, *more), notes=notes), measured=measured)
