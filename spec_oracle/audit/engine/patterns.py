@@ -1,9 +1,9 @@
 """The call after every pattern of accepted lengths of the last three calls (theory.md, section 7).
 
 If every call, whatever the calls before it did, emits as the target would, then so is every completion
-distributed. So the engine is run to a history of each pattern, with a seed and without, and the next call
-alone is enumerated: that costs the branches of one call, and shows what breaks after two full acceptances or
-after a rejection behind one. `generate` must return what `steps` shows, under the same random decisions.
+distributed. So the engine is run to a history of each pattern, and the next call alone is enumerated: that
+costs the branches of one call, and shows what breaks after two full acceptances or after a rejection behind
+one. `generate` must return what `steps` shows, under the same random decisions.
 
 A right engine may fail it: drafts that were made ahead are known given all decisions, and rules with
 carry-over are right on average over accepted lengths only. So a call that is off is judged again on average
@@ -29,7 +29,7 @@ from spec_oracle.audit.confirm import borne_out, draws_needed
 from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, told
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.tracer import SEEDS, Asked
+from spec_oracle.audit.engine.tracer import Asked
 from spec_oracle.audit.experiment import Experiment, Sample, require_certain
 from spec_oracle.audit.results import Cause, CheckResult, How, NoEvidenceError, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -41,7 +41,7 @@ from spec_oracle.exact.interception import UnrepeatableError, sample_call
 
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
 ENGINE_CALLS_TOKENS: Final = 24
-ENGINE_HISTORIES: Final = 2  # Histories of a pattern from which the next call is traced; one with a seed.
+ENGINE_HISTORIES: Final = 2  # Histories of a pattern from which the next call is traced.
 # Histories of the same calls over which the next one is averaged, before samples are taken.
 ENGINE_ALIKE: Final = 64
 # Share of the time for samples of a call that is off which is for what earlier calls may hide.
@@ -61,8 +61,7 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     with an equal part of what is left, and once more with what others left over.
     """
     firsts = [*{case.name: case for case in reversed(cases)}.values()][::-1]
-    seeds = [None, SEEDS[0]] if all(case.code.steps_take_seeds for case in firsts) else [None]
-    walks = [Patterns(requests, case, seed) for seed in seeds for case in firsts]
+    walks = [Patterns(requests, case) for case in firsts]
     ends = time.process_time() + seconds
     for walk in walks:
         walk.rate = effort.CLAIM_PART * rate / len(walks)
@@ -83,7 +82,7 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
 
 @dataclass
 class Patterns:
-    """What is known of the call after each pattern, of requests with a ``seed`` or without.
+    """What is known of the call after each pattern.
 
     ``waiting`` are histories whose next call was not traced yet, ``tried`` counts the others by pattern.
     ``judged`` are patterns after which the call is the target's, ``on_average`` those after which it depends
@@ -93,7 +92,6 @@ class Patterns:
 
     requests: Requests
     case: Case
-    seed: int | None
     rate: float = 0.0
     calls: TracedCalls = field(init=False)
     waiting: list[History] = field(default_factory=lambda: [History()], init=False)
@@ -111,12 +109,7 @@ class Patterns:
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
         tokens = max(ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
-        self.calls = TracedCalls(self.case, tokens, seed=self.seed)
-
-    @property
-    def label(self) -> str:
-        """What a person reads."""
-        return self.case.label + ", with a seed" * (self.seed is not None)
+        self.calls = TracedCalls(self.case, tokens)
 
     def wrong(self) -> CheckResult | None:
         """Judge the calls after patterns that were not, shortest first, then after further histories."""
@@ -135,8 +128,9 @@ class Patterns:
         Of several histories of a pattern one with another last token than before comes first: after it a lost
         or repeated token shows that may not show after others.
         """
-        most, off = ENGINE_HISTORIES if self.seed is None else 1, self.on_average | self.open.keys()
-        some = [one for one in self.waiting if self.tried[_last(one)] < most and _last(one) not in off]
+        off = self.on_average | self.open.keys()
+        few = [one for one in self.waiting if self.tried[_last(one)] < ENGINE_HISTORIES]
+        some = [one for one in few if _last(one) not in off]
 
         def order(one: History) -> tuple[float, ...]:
             known = (_last(one), one.text[-1:]) in self.ends
@@ -195,7 +189,7 @@ class Patterns:
         after = f"after accepted lengths {told(history.pattern)}" if history.calls else "at first"
         follows = shown(gap.sequence[len(history.text) :])
         return (
-            f"{self.label}: {after}, the next call is not distributed as the target (total variation "
+            f"{self.case.label}: {after}, the next call is not distributed as the target (total variation "
             f"{distance(law, expected):.3g}): completion {shown(history.text)} goes on with {follows} with "
             f"probability {gap.actual:.4g}, target-only decoding gives it {gap.expected:.4g}"
         )
@@ -271,10 +265,8 @@ class Patterns:
             found = before, text[: tokens.get(before, 0)]
             return found if found in expected else ()
 
-        def call(engine: Any, seed: Callable[[], int]) -> Seen:
-            return calls.seen(
-                engine, calls.tokens, max(tokens.values()), None if calls.seed is None else seed()
-            )
+        def call(engine: Any, _: Callable[[], int]) -> Seen:
+            return calls.seen(engine, calls.tokens, max(tokens.values()))
 
         rng = self.requests.context.stream("engine/patterns", self.draws)
         asked, law = Asked(calls.case.code, call, outcome, rng, calls.fresh), {**expected, **rest}
@@ -286,15 +278,14 @@ class Patterns:
         What cannot be traced of it is not compared.
         """
         calls, left = self.calls, self.calls.ends - time.process_time()
-        seeds = {} if self.seed is None else {"seed": self.seed}
         rng = partial(self.requests.context.stream, "engine/steps", *history.text)
 
         def by_steps() -> list[Any]:
-            seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT, self.seed)
+            seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT)
             return [token for emitted, _ in seen for token in emitted]
 
         def by_generate() -> list[Any]:
-            return as_list(calls.engine.generate([*self.case.prompt], calls.tokens, **seeds))
+            return as_list(calls.engine.generate([*self.case.prompt], calls.tokens))
 
         with suppress(NotTracedError, SubjectRaisedError), raising():
             one, other = sample_call(by_steps, rng(), left, history.script), None
@@ -307,7 +298,7 @@ class Patterns:
             ):
                 after = f" after accepted lengths {told(history.pattern)}" * bool(history.calls)
                 return (
-                    f"{self.label}: under the same random decisions generate makes other ones, or other "
+                    f"{self.case.label}: under the same random decisions generate makes other ones, or other "
                     f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
                     "generate return what steps yields"
                 )
@@ -324,7 +315,7 @@ class Patterns:
             [one for one in known if one not in self.judged],
         )
         line = (
-            f"{self.label}: the next call alone after {covered} of {covered + len(missing)} "
+            f"{self.case.label}: the next call alone after {covered} of {covered + len(missing)} "
             f"patterns of three accepted lengths, traced in {self.calls.runs:,} runs"
         )
         if never := len(every) - len(known):
