@@ -18,6 +18,7 @@ from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status, remarked
 from spec_oracle.contracts import raising
+from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
 
 # Share of the budget for samples without speculation: they only show whose fault a defect is.
@@ -35,9 +36,10 @@ class TracedFindings(Findings):
 
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
     """Judge the first tokens after every prompt."""
-    requests, cases = Requests(subject, context, "joint"), subject.cases(context)
+    seed_all(context.seed)
+    cases, plain = subject.cases(context), subject.cases(context, "generate_plain")
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    plain = subject.cases(context, "generate_plain")
+    requests = Requests(subject, context, "joint")
     ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
     listing = partial(first_tokens, requests, cases)
     instead = sampled_instead(requests, cases, partial(_of_a_call, context))
