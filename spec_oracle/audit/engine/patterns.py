@@ -222,6 +222,7 @@ class Patterns:
             return failed(said, how=How.PROVEN, alpha=rate, draws=drawn, total_variation=tv, scope=(agree,))
         if is_right:
             self.on_average.add(pattern)
+            calls.ends = before
             return None
         calls.ends = time.process_time() + ENGINE_HIDDEN_SHARE * seconds
         law, expected = calls.laws(history, self._averaged(history, math.inf))

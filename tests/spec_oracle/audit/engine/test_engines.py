@@ -224,7 +224,7 @@ def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
 @pytest.mark.usefixtures("less_effort")
 def test_a_large_vocabulary_is_judged_by_bins():
     right, wrong = (
-        report_on(engine, AuditOptions(budget=8.0, checks=()))
+        report_on(engine, AuditOptions(budget=20.0, checks=()))
         for engine in (engines.Large, engines.LargeGreedy)
     )
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)
