@@ -403,7 +403,7 @@ def _traced(
                 ledger.untraced[experiment.group] = str(error)
             except ContractError as error:
                 return judge(ledger, (experiment, error))
-            if ledger.found and ledger.found[-1].is_wrong and not effort.goes_on:
+            if not effort.goes_on and any(one.is_wrong for one in ledger.found):
                 break
     except NoEvidenceError:
         ledger.found.clear()
