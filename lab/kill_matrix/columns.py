@@ -275,7 +275,7 @@ def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResul
             return int(as_list(engine.generate(list(case.prompt), ENGINE_TOKENS))[0])
 
         try:
-            law = traced(Asked(case.code, first, int), YARDSTICK_DRAWS).law
+            law = traced(Asked(case.code, first, int, np.random.default_rng(0)), YARDSTICK_DRAWS).law
         except (NotTracedError, NoEvidenceError):
             tokens = np.array([first(case.code.engine) for _ in range(YARDSTICK_DRAWS)])
         else:

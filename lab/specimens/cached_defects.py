@@ -26,7 +26,6 @@ specimens_of("joint", "draft-law", engine=replacing("propose", Options(temperatu
 
 # Positions, bonus, rollback (E).
 
-specimens_of("joint", engine=replacing("verify"))()
 
 
 specimens_of("calls", engine=replacing("forgotten"))(

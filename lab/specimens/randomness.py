@@ -33,8 +33,21 @@ specimens_of("joint", declared="token", engine=keyed_by)(
         lambda seeds, call, use: (seeds, call, Use.DRAFT if use is Use.CORRECT else use),
     ),
 )
-specimens_of("calls", declared="token", engine=keyed_by)()
-specimens_of("batch", declared="token", engine=keyed_by)(
+specimens_of("calls", declared="token", engine=keyed_by)(
+    calls_replay=(
+        "C9: The random offset is not advanced between calls",
+        lambda seeds, call, use: (seeds, 0, use),
+    ),
+    accept_replays=(
+        "C9: The offset of the accept uniforms is not advanced between calls",
+        lambda seeds, call, use: (seeds, 0 if use is Use.ACCEPT else call, use),
+    ),
+    offset_wraps_after_3_calls=(
+        "C12: The fourth call of a request repeats the noise of its first",
+        lambda seeds, call, use: (seeds, call % 3, use),
+    ),
+)
+specimens_of("streams", declared="token", engine=keyed_by)(
     seed_of_another_request=(
         "C10: Accept uniforms are keyed by another request's seed",
         lambda seeds, call, use: (np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use),

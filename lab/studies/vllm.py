@@ -135,12 +135,11 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
 
     case = Case("", EngineCode(engine), engine.prompts[0], "")
     calls, first = TracedCalls(case, engine.draft_length + 2, time.process_time() + MOST_SECONDS), History()
-    after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
+    after = [one for one in calls.longer(first) if one.pattern == (NO_DRAFTS,)]
     every = [first, *after]
     # Drafts that were made ahead are no defect by themselves.
-    averaged = max(calls.off(one, averaged=False) for one in every) >= LOSSY
-    worst = max(every, key=lambda one: calls.off(one, averaged=averaged))
-    law, expected = calls.laws(worst, averaged=averaged)
+    averaged = int(max(distance(*calls.laws(one, 0)) for one in every) >= LOSSY)
+    law, expected = max((calls.laws(one, averaged) for one in every), key=lambda laws: distance(*laws))
     gap = completion_gap(law, expected)
     seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
     missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]

@@ -18,8 +18,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from contextlib import ExitStack, contextmanager
+from typing import Final
 from unittest import mock
 
 import numpy as np
@@ -45,13 +45,12 @@ def borne_out(
     seconds: float,
     pilot: int,
     most: int,
-    is_patient: bool = False,
 ) -> bool:
     """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
 
     Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
-    suffice: a defect that would take longer gets a few times ``pilot`` samples only, unless ``is_patient``.
-    Samples come in calls of ``most`` at most.
+    suffice: a defect that would take longer gets a few times ``pilot`` samples only. Samples come in calls of
+    ``most`` at most.
     """
     bound, size, drawn, pace = -math.log(rate), pilot, 0, 0.0
     while True:
@@ -68,7 +67,7 @@ def borne_out(
         pace = max(pace, size / max(sample.seconds - before, 1e-9))  # a busy machine slows some of them
         left = (seconds - sample.seconds) * pace
         is_short = drawn > _LOOKS * pilot and drawn + left < draws_needed(claimed, sample.law, rate)
-        if left < 1 or (is_short and not is_patient):
+        if left < 1 or is_short:
             return False
         size = int(max(min(2 * size, most, left), 1))
 
@@ -122,19 +121,11 @@ def entropy_seen() -> Iterator[list[int]]:
 
         return counted
 
-    places = [(os, "urandom"), (os, "getrandom"), (random, "_urandom")]
-    with _all_patched([(place, name) for place, name in places if hasattr(place, name)], counting):
+    with ExitStack() as stack:
+        for place, name in ((os, "urandom"), (os, "getrandom"), (random, "_urandom")):
+            if hasattr(place, name):
+                stack.enter_context(mock.patch.object(place, name, counting(getattr(place, name))))
         yield drawn
-
-
-@contextmanager
-def _all_patched(places: list[tuple[object, str]], wrap: Callable[[Any], object]) -> Iterator[None]:
-    if not places:
-        yield
-        return
-    (place, name), *others = places
-    with mock.patch.object(place, name, wrap(getattr(place, name))), _all_patched(others, wrap):
-        yield
 
 
 def told(claim: str, draws: int, repeats: int) -> str:

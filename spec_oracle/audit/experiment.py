@@ -17,7 +17,6 @@ A die that is called fair, and shows a six more often than it should:
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -44,26 +43,20 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, contradicted, judge_samples
-from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
+from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
     draws_needed_by_g,
     draws_needed_by_joint_e_process,
-    homogeneity,
-    homogeneity_p_value,
-    smallest_detectable_tv_by_homogeneity,
     split,
     total_variation_interval,
 )
 
-USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number is planned.
 LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
 # Times the budget, in processor time, at which no run of a traced experiment goes on.
 OVERRUN: Final = 2.0
-# Share of the time for samples of the reference: they only show whose fault a defect is.
-REFERENCE_SHARE: Final = 0.25
 
 _CERTAIN: Final = 1 - 1e-9
 _SAME: Final = 1e-9
@@ -123,8 +116,7 @@ class Experiment:
 
     A total variation up to ``allowed`` is rounding, one up to ``doubtful`` may be. What cannot be traced is
     sampled together with all of its ``group``. ``decides``: whether the G test decides it, or other
-    experiments show the same. Of a ``reference`` the distribution is what others are held against. ``tokens``
-    are those of its longest completion.
+    experiments show the same. ``tokens`` are those of its longest completion.
     """
 
     what: str
@@ -137,8 +129,6 @@ class Experiment:
     doubtful: float = 0.0
     group: str = ""
     decides: bool = True
-    is_reference: bool = False
-    reference: "Experiment | None" = None
     shown: Callable[[Any], str] = str
     tokens: int = 0
     wrong_completion: Callable[[Gap, float], WrongCompletion] | None = None
@@ -194,6 +184,10 @@ class Sample:
         outcomes = self.experiment.many(count)
         self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
         self.seconds += time.monotonic() - started
+
+    def afresh(self) -> "Sample":
+        """Return samples of the same experiment, none so far."""
+        return replace(self)
 
     @property
     def gap(self) -> tuple[Gap, float] | None:
@@ -299,21 +293,6 @@ class Ledger:
     def __post_init__(self) -> None:
         self.due = time.process_time() + self.budget
 
-    @property
-    def own(self) -> list[TracedExperiment]:
-        """What was traced of the subject."""
-        return [one for one in self.found if not one.experiment.is_reference]
-
-    @property
-    def references(self) -> list[TracedExperiment]:
-        """What was traced of what the subject is compared with."""
-        return [one for one in self.found if one.experiment.is_reference]
-
-    def law_beside(self, reference: Experiment) -> Mapping[Any, float]:
-        """Return what was traced of a reference; where it was not, what must come out of it."""
-        traced = (one.traced.law for one in self.found if one.experiment is reference)
-        return next(traced, reference.expected)
-
     def trace(self, experiment: Experiment) -> None:
         """Add what is found of an experiment; raises `NoEvidenceError` where it cannot be traced in time."""
         if experiment.trace is None:
@@ -332,14 +311,9 @@ class Ledger:
         self.found.append(TracedExperiment(experiment, traced, took))
 
     @property
-    def is_settled(self) -> bool:
-        """Whether something wrong was found, and it is known whose fault that is."""
-        return bool(self.found) and not self.found[-1].experiment.is_reference and bool(self.wrong)
-
-    @property
-    def wrong(self) -> list[TracedExperiment]:
-        """What rounding cannot explain."""
-        return [one for one in self.found if one.is_wrong]
+    def worst(self) -> TracedExperiment:
+        """The experiment that is off by most of what is allowed."""
+        return max(self.found, key=lambda one: one.excess)
 
 
 def require_certain(expected: Mapping[Any, float]) -> None:
@@ -359,10 +333,6 @@ Broken: TypeAlias = tuple[Experiment, ContractError]
 
 Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 """Judges what was traced, up to an experiment whose outcome was none."""
-
-
-Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[NDArray[np.int64], Sequence[Any]]]
-"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
 
 
 class FoundBy(Enum):
@@ -433,7 +403,7 @@ def _traced(
                 ledger.untraced[experiment.group] = str(error)
             except ContractError as error:
                 return judge(ledger, (experiment, error))
-            if ledger.is_settled and not effort.goes_on:
+            if not effort.goes_on and any(one.is_wrong for one in ledger.found):
                 break
     except NoEvidenceError:
         ledger.found.clear()
@@ -443,7 +413,7 @@ def _traced(
     result = judge(ledger, None)
     guards = _of_guards(ledger)
     if result.status is Status.FAILED:
-        line = _confirmed(_worst(ledger), ledger, context, effort)
+        line = _confirmed(ledger.worst, context, effort, ledger.due)
     else:
         line = _agreed(ledger, context, effort)
     scope = (*result.remarks.scope, line, *guards)
@@ -457,15 +427,10 @@ def _of_guards(ledger: Ledger) -> list[str]:
     return [f"{what}: they change a distribution by {most:.1g} at most"] if most > 0 else []
 
 
-def _worst(ledger: Ledger, *, is_reference: bool = False) -> TracedExperiment:
-    return max(ledger.references if is_reference else ledger.own, key=lambda one: one.excess)
-
-
 def _findings(ledger: Ledger) -> Findings:
     return Findings(
-        total_variation=max((one.total_variation for one in ledger.own), default=None),
-        smallest_detectable_tv=max((one.experiment.allowed for one in ledger.own), default=None),
-        is_reference_wrong=not all(one.is_right for one in ledger.references),
+        total_variation=max((one.total_variation for one in ledger.found), default=None),
+        smallest_detectable_tv=max((one.experiment.allowed for one in ledger.found), default=None),
     )
 
 
@@ -477,8 +442,7 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
         cause = None if is_output else Cause.BROKEN_CONTRACT
         says, how = f"{experiment.what}: {error}", How.PROVEN
         return LawResult("", Status.FAILED, says, how, cause=cause, findings=_findings(ledger))
-    findings, worst = _findings(ledger), _worst(ledger)
-    own = ledger.own
+    findings, worst, own = _findings(ledger), ledger.worst, ledger.found
     gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
     said = " (rounding)" if gap > ROUNDING else ""
     count = f"{len(own)} distribution{'s' * (len(own) != 1)}"
@@ -486,17 +450,10 @@ def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
     status, cause, shown = Status.PASSED, None, Shown()
     if worst.is_wrong:
         status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
-        detail += "; next_token_probs differs from generate_plain too" * findings.is_reference_wrong
         if worst.experiment.wrong_completion is not None:
             shown = Shown(worst.experiment.wrong_completion(worst.gap, worst.total_variation))
     elif not worst.is_right:
         status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, f"{_size(worst)}; {doubt}"
-    elif findings.is_reference_wrong:
-        off = _worst(ledger, is_reference=True)
-        who = f"{off.experiment.what} agrees with generate, next_token_probs differs"
-        detail = f"{who}; correct it" if off.is_wrong else f"{who}; {doubt}"
-        detail += f" (total variation {off.total_variation:.3g} of {off.experiment.size})"
-        status, cause = Status.INCONCLUSIVE, Cause.UNDECIDED
     scope = (f"{count} of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
     tokens = max(one.experiment.tokens for one in own)
     measured = Measured(0.0, 0, gap, tokens, findings.smallest_detectable_tv)
@@ -524,8 +481,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
 
     Code may behave otherwise when its random numbers are traced.
     """
-    own = ledger.own
-    some = [one for one in own if one.experiment.decides or effort.screens_all] or own
+    some = [one for one in ledger.found if one.experiment.decides or effort.screens_all] or ledger.found
     longest = {one.experiment.what: one for one in some}
     samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
     laws = [sample.law for sample in samples.values()]
@@ -542,21 +498,12 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     return confirm(samples, context.rate)
 
 
-def _confirmed(worst: TracedExperiment, ledger: Ledger, context: Context, effort: Effort) -> str:
+def _confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
     """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
 
-    Where samples are too few, it is traced again. Raises `NoEvidenceError` where samples contradict it. A
-    reference that differs from the rows is confirmed, too: both share the part of the rate.
+    Where samples are too few, it is traced again, more than once before ``due`` only. Raises
+    `NoEvidenceError` where samples contradict it.
     """
-    claims = [worst, *(one for one in ledger.wrong if one.experiment.is_reference)][:2]
-    lines = [confirmed(one, context, effort, len(claims), ledger.due) for one in claims]
-    return lines[0]
-
-
-def confirmed(
-    found: TracedExperiment, context: Context, effort: Effort, claims: int = 1, due: float = math.inf
-) -> str:
-    """Confirm one of several ``claims`` so; it is traced again more than once before ``due`` only."""
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
     as_traced = replace(experiment, many=found.traced.many or experiment.many)
@@ -564,8 +511,8 @@ def confirmed(
     is_confirmed = borne_out(
         sample,
         np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0]),
-        rate=shares.CLAIM_PART * context.rate / claims,
-        seconds=shares.CLAIM_SHARE * context.budget / claims,
+        rate=shares.CLAIM_PART * context.rate,
+        seconds=shares.CLAIM_SHARE * context.budget,
         pilot=effort.pilot,
         most=effort.most,
     )
@@ -605,26 +552,27 @@ def sampled(
 ) -> LawResult:
     """Say whether ordinary samples of experiments follow what must come out, within the budget.
 
-    The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural. Where a reference differs
-    from its rows, others are compared with samples of the reference.
+    The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural.
     """
     chosen = [one for one in experiments if one.decides or effort.screens_all]
-    own = {one.what: Sample(one, one.cells) for one in chosen if not one.is_reference}
-    references = {one.what: Sample(one, one.cells) for one in chosen if one.is_reference}
+    own = {one.what: Sample(one, one.cells) for one in chosen}
     if ledger is not None:
         ledger.samples = own
-    rate = split(context.rate, 3) if references else context.rate
     seconds = effort.share * context.budget
-    for_references = REFERENCE_SHARE * seconds if references else 0.0
-    decision = _decided(own, rate, seconds - for_references, effort, context.admitted)
+    decision = judge_samples(
+        own,
+        rate=context.rate,
+        seconds=seconds,
+        tv=effort.wanted or effort.tv,
+        batch=_look(next(iter(own.values())), seconds / len(own), effort),
+        turns=effort.turns,
+        most=effort.most,
+        names=[what for what, sample in own.items() if sample.experiment.decides],
+        admitted=context.admitted,
+        keeps=effort.keeps,
+    )
     status, detail = _said(decision, own, effort, what)
-    is_wrong, cause = False, None
-    if references:
-        of_references = _decided(references, rate, for_references, effort, None)
-        is_wrong = not of_references.passed
-    if is_wrong:
-        status, detail, cause = _beside_references(status, own, references, rate)
-    draws = sum(int(sample.counts.sum()) for sample in (*own.values(), *references.values()))
+    draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
         total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
     )
@@ -639,56 +587,12 @@ def sampled(
         total_variation=bound,
         smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
         worst=decision.worst,
-        is_reference_wrong=is_wrong,
     )
     tokens = max(sample.experiment.tokens for sample in own.values())
     measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
-    is_short = status is Status.INCONCLUSIVE and cause is None
-    do = _enough(own, rate, effort, context.budget) if is_short else ""
+    do = _enough(own, effort, context) if status is Status.INCONCLUSIVE else ""
     remarks = Remarks(scope, do=do)
-    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, cause, findings=findings)
-
-
-def _decided(
-    samples: dict[str, Sample], rate: float, seconds: float, effort: Effort, admitted: float | None
-) -> SampledDecision[Sample]:
-    """Judge samples, and add the fresh ones of the G test to them.
-
-    Where the code raises, the evidence of all samples before it decides, if it suffices.
-    """
-    made: dict[str, Sample] = {}
-
-    def fresh(name: str) -> Sample:
-        if effort.keeps:
-            return samples[name]
-        made[name] = replace(samples[name])
-        return made[name]
-
-    def gather() -> None:
-        for name, sample in made.items():
-            samples[name].counts += sample.counts
-            samples[name].seconds += sample.seconds
-
-    try:
-        found = judge_samples(
-            samples,
-            fresh,
-            rate=rate,
-            seconds=seconds,
-            tv=effort.wanted or effort.tv,
-            batch=_look(next(iter(samples.values())), seconds / len(samples), effort),
-            turns=effort.turns,
-            most=effort.most,
-            names=[name for name, sample in samples.items() if sample.experiment.decides],
-            admitted=admitted,
-        )
-    except SubjectRaisedError as error:
-        gather()
-        if (evidence := contradicted(samples, split(rate, 2))) is None:
-            raise
-        return replace(evidence, statistics=f"{evidence.statistics}, and then it {error}")
-    gather()
-    return found
+    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
 
 
 def _look(sample: Sample, seconds: float, effort: Effort) -> int:
@@ -701,7 +605,7 @@ def _look(sample: Sample, seconds: float, effort: Effort) -> int:
 
 
 def _said(
-    decision: SampledDecision[Sample], samples: Mapping[str, Sample], effort: Effort, what: str
+    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
 ) -> tuple[Status, str]:
     """Return whether samples passed, and the sentence on them."""
     if decision.worst is not None:
@@ -727,83 +631,13 @@ def _said(
     )
 
 
-def _enough(samples: Mapping[str, Sample], rate: float, effort: Effort, budget: float) -> str:
+def _enough(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
     """Return which ``--budget`` should pay for enough samples; half as much again is allowed for."""
     decided = [sample for sample in samples.values() if sample.experiment.decides]
-    part = split(split(rate, 2), len(decided))
+    part = split(split(context.rate, 2), len(decided))
     seconds = sum(
         draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
         for one in decided
     )
     needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
-    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)}"
-
-
-def compared(
-    own: Experiment, context: Context, effort: Effort, table: Table | None = None, cells: int = USUAL_CELLS
-) -> LawResult:
-    """Say whether outcomes are distributed as those of a reference, where neither distribution is known.
-
-    As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
-    allows; ``table`` counts them, each outcome apart unless it is given.
-    """
-    assert own.reference is not None
-    sides, found, started = (own, own.reference), (list[Any](), list[Any]()), time.monotonic()
-    needed, size = _needed_by_homogeneity(effort.wanted or effort.tv, cells, context.rate), effort.pilot
-    while (before := len(found[1])) < needed:
-        for some, side in zip(found, sides, strict=True):
-            some.extend(side.many(min(size, needed - before)))
-        if len(found[1]) == before or time.monotonic() - started > effort.share * context.budget:
-            break
-        size = min(2 * size, effort.look)
-    counts, outcomes = (table or by_outcome)(*found)
-    fit = homogeneity(*counts, alpha=context.rate)
-    what = f"{own.what}: {fit.draws[0]:,} samples"
-    tv = fit.smallest_detectable_tv
-    least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
-    status, detail = Status.PASSED, f"{what} are distributed as {own.reference.what}{least}"
-    if not fit.passed:
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        worst = int(abs(shares[0] - shares[1]).argmax())
-        status, detail = Status.FAILED, f"{what} are distributed otherwise than {own.reference.what}"
-        if outcomes:
-            detail += f"; {shares[0, worst]:.3g} of them are {own.shown(outcomes[worst])}, not "
-            detail += f"{shares[1, worst]:.3g}"
-    elif tv > effort.tv:
-        status, detail = Status.INCONCLUSIVE, f"{what} are too few to show a defect{least}; raise --budget"
-    measured = Measured(context.rate, fit.draws[0], None, own.tokens, tv if tv < 1 else None)
-    findings = Findings(smallest_detectable_tv=tv)
-    return LawResult(
-        "", status, detail, How.SAMPLED, measured, Remarks((f"{own.what}: {fit}",)), findings=findings
-    )
-
-
-def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.int64], Sequence[Any]]:
-    """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
-    tallies = Counter(first), Counter(second)
-    every = sorted(tallies[0] | tallies[1], key=repr)
-    return np.array([[tally[one] for one in every] for tally in tallies], dtype=np.int64), every
-
-
-def _needed_by_homogeneity(tv: float, cells: int, rate: float) -> int:
-    count = 64
-    while smallest_detectable_tv_by_homogeneity((count, count), cells, alpha=rate) > tv:
-        count = count * 5 // 4
-    return count
-
-
-def _beside_references(
-    status: Status, own: Mapping[str, Sample], references: Mapping[str, Sample], alpha: float
-) -> tuple[Status, str, Cause | None]:
-    """Judge against samples of the reference, whose rows are those of another distribution."""
-    pairs = [
-        (sample, references[sample.experiment.reference.what])
-        for sample in own.values()
-        if sample.experiment.reference is not None
-    ]
-    rate = split(alpha, len(pairs))
-    differs = any(homogeneity_p_value(one.counts, other.counts) <= rate for one, other in pairs)
-    if differs or status is not Status.FAILED:
-        both = "generate and generate_plain differ; next_token_probs differs from generate_plain, too"
-        return Status.FAILED, both, None
-    return Status.INCONCLUSIVE, "next_token_probs is not the distribution of generate_plain", Cause.UNDECIDED
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * context.budget) / 10)}"

@@ -8,14 +8,15 @@ answers over a network may end early: then what came is judged.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
     EProcess,
@@ -36,30 +37,27 @@ class Sampled(Protocol):
     """What can be sampled: ``counts`` [C] of outcomes so far that should follow a ``law`` [C].
 
     ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
-    ``seconds`` the samples took of the code under test; ``draw`` adds some.
+    ``seconds`` the samples took of the code under test; ``draw`` adds some, ``afresh`` begins without any.
     """
+
+    counts: npt.NDArray[np.int64]
+    seconds: float
 
     @property
     def law(self) -> npt.NDArray[np.float64]: ...  # noqa: D102
     @property
     def slack(self) -> npt.ArrayLike: ...  # noqa: D102
-    @property
-    def counts(self) -> npt.NDArray[np.int64]: ...  # noqa: D102
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
     def draw(self, count: int) -> object: ...  # noqa: D102
-
-
-S = TypeVar("S", bound=Sampled)
+    def afresh(self) -> "Sampled": ...  # noqa: D102
 
 
 @dataclass(frozen=True)
-class SampledDecision(Generic[S]):
+class SampledDecision:
     """Whether samples follow their laws.
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
     the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
-    decided; ``draws`` counts all samples, ``fresh`` holds those of the G test.
+    decided; ``draws`` counts all samples.
     """
 
     worst: str | None
@@ -67,7 +65,6 @@ class SampledDecision(Generic[S]):
     statistics: str
     detectable_tv: float
     draws: int
-    fresh: Mapping[str, S] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -76,8 +73,7 @@ class SampledDecision(Generic[S]):
 
 
 def judge_samples(
-    samples: Mapping[str, S],
-    fresh: Callable[[str], S],
+    samples: Mapping[str, Sampled],
     *,
     rate: float,
     seconds: float,
@@ -87,15 +83,17 @@ def judge_samples(
     most: int,
     names: Sequence[str] = (),
     admitted: float | None = None,
-) -> SampledDecision[S]:
+    keeps: bool = False,
+) -> SampledDecision:
     """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
-    time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
-    already, and that decided of which there are how many; or goes on with a single one. It takes as many as
-    detect a total variation of ``tv``, in calls of ``most`` at most. With an infinite ``tv`` there is none,
-    and the screening has all of the rate and the time. A total variation up to ``admitted`` is on record: a
-    sample that is wrong grows until it shows a larger one, or to that number.
+    time. The G test takes samples of its own, since those of the screening were looked at already, and that
+    decided of which there are how many; or it ``keeps`` those of a single one. It takes as many as detect a
+    total variation of ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an
+    infinite ``tv`` there is none, and the screening has all of the rate and the time. A total variation up to
+    ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
+    Where the code raises, all samples before it decide, if they suffice.
     """
     listed, is_screened_only = list(samples.values()), math.isinf(tv)
     half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
@@ -106,58 +104,72 @@ def judge_samples(
                 break
             yield batch
 
-    process = screen(listed, half, sizes())
-    if process.p_value <= half:
-        found: SampledDecision[S] = _contradicted(process, list(samples), half)
-        worst = samples[found.worst or ""]
-        needed = batch * (1 + turns) if is_screened_only else draws_needed_by_g(tv, worst.law, alpha=half)
-        before = -1
-        while admitted is not None and not shows_more(worst, admitted, rate):
-            drawn = int(worst.counts.sum())
-            if drawn == before or drawn >= needed or _seconds(listed) > seconds:
-                break
-            worst.draw(batch)
-            before = drawn
-        return found
-    if is_screened_only:
-        fit = goodness_of_fit_by_e_process(process, alpha=rate)
-        return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
-    decided: dict[str, S] = {}
-    chosen, detectable = names or list(samples), 0.0
-    part = split(half, len(chosen))
+    own = {name: samples[name] if keeps else samples[name].afresh() for name in names or samples}
+    try:
+        process = screen(listed, half, sizes())
+        if process.p_value <= half:
+            found = _contradicted(process, list(samples), half)
+            worst = samples[found.worst or ""]
+            needed = batch * (1 + turns) if is_screened_only else draws_needed_by_g(tv, worst.law, alpha=half)
+            before = -1
+            while admitted is not None and not shows_more(worst, admitted, rate):
+                drawn = int(worst.counts.sum())
+                if drawn == before or drawn >= needed or _seconds(listed) > seconds:
+                    break
+                worst.draw(batch)
+                before = drawn
+            return found
+        if is_screened_only:
+            fit = goodness_of_fit_by_e_process(process, alpha=rate)
+            return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
+        part, others = split(half, len(own)), [] if keeps else listed
+        return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most)
+    except SubjectRaisedError as error:
+        evidence = _evidence([*listed, *(() if keeps else own.values())])
+        if evidence.p_value > split(rate, 2):
+            raise
+        found = _contradicted(evidence, [*samples, *own], split(rate, 2))
+        return replace(found, statistics=f"{found.statistics}, and then it {error}")
+    finally:
+        for name, sample in own.items() if not keeps else ():
+            samples[name].counts += sample.counts
+            samples[name].seconds += sample.seconds
+
+
+def _decided(
+    own: Mapping[str, Sampled],
+    screened: Sequence[Sampled],
+    *,
+    rate: float,
+    seconds: float,
+    tv: float,
+    batch: int,
+    most: int,
+) -> SampledDecision:
+    """Decide by the G test, each at the ``rate``; ``screened`` samples took time, too."""
+    every = [*screened, *own.values()]
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.
     for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
-        for position, name in enumerate(chosen):
-            sample = decided[name] if turn else decided.setdefault(name, fresh(name))
-            left = (allowed - _seconds(_different(listed, decided))) / (1 if turn else len(chosen) - position)
-            needed = _needed(sample, tv, part) - int(sample.counts.sum())
+        for position, sample in enumerate(own.values()):
+            left = (allowed - _seconds(every)) / (1 if turn else len(own) - position)
+            needed = _needed(sample, tv, rate) - int(sample.counts.sum())
             if needed > 0 and (left > 0 or not turn):
                 draw_within(sample, left, needed, start=min(batch, needed), most=most)
-    draws = sum(int(some.counts.sum()) for some in _different(listed, decided))
-    for name, sample in decided.items():
+    draws, detectable = sum(int(some.counts.sum()) for some in every), 0.0
+    for name, sample in own.items():
         if not sample.counts.any():
             detectable = math.inf
             continue
-        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part, slack=sample.slack)
+        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=rate, slack=sample.slack)
         detectable = max(detectable, fit.smallest_detectable_tv)
         if not fit.passed:
-            return SampledDecision(name, contradiction(fit), str(fit), math.inf, draws, decided)
-    return SampledDecision(None, "", "", detectable, draws, decided)
-
-
-def contradicted(samples: Mapping[str, S], rate: float) -> SampledDecision[S] | None:
-    """Return the decision that samples so far contradict a law, None where they do not."""
-    process = _evidence(list(samples.values()))
-    return _contradicted(process, list(samples), rate) if process.p_value <= rate else None
+            return SampledDecision(name, contradiction(fit), str(fit), math.inf, draws)
+    return SampledDecision(None, "", "", detectable, draws)
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than is on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
-
-
-def _different(listed: Sequence[S], decided: Mapping[str, S]) -> list[S]:
-    return [*listed, *(one for one in decided.values() if not any(one is other for other in listed))]
 
 
 def _needed(sample: Sampled, tv: float, rate: float) -> int:
@@ -194,7 +206,7 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> SampledDecision[S]:
+def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> SampledDecision:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
     reason = contradiction(goodness_of_fit_by_e_process(process, alpha=rate))

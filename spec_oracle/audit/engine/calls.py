@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, completions, sampled_instead
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import ENGINE_TV, ENGINE_TV_WANTED, EngineRequest, Requests, counted
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, OutcomeCells, TracedExperiment, find, sampled
-from spec_oracle.audit.results import CheckResult, LawResult, Status, remarked
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.results import CheckResult, LawResult, Status
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.exact.completions import Ids, TokenOrder
 
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
@@ -38,8 +37,6 @@ ENGINE_REST_SHARE: Final = 0.2  # Share for samples of what cannot be traced of 
 ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
-# Tokens of the completions in which it looks for tokens that depend on each other.
-ENGINE_POSITIONS: Final = 8
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -49,13 +46,8 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
     """
     requests, cases = Requests(subject, context, "calls"), subject.cases(context)
     many = subject.cases(context, "start_many")[:1]
-    parts: list[Callable[[float], CheckResult]] = []
-    if many:
-        parts = [
-            partial(independent, equal_batches(many[0], context), CHAINS),
-            partial(_independent_positions, many[0], requests),
-        ]
-    return first_failure(context.rate, *parts, partial(_longer, requests, cases))
+    chains = [partial(independent, equal_batches(one, context), CHAINS) for one in many]
+    return first_failure(context.rate, *chains, partial(_longer, requests, cases))
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
@@ -67,25 +59,20 @@ def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResu
     def patterns(rate: float) -> CheckResult:
         return after_patterns(requests, showing, rate, max(ends - (time.process_time() - started), reserved))
 
-    parts: list[Callable[[float], CheckResult | None]] = [
+    parts: list[Callable[[float], CheckResult]] = [
         partial(_completions, requests, cases, context.budget - reserved),
         partial(further_turns, requests, cases),
         *([patterns] if showing and not context.is_lossy(subject) else []),
     ]
     found: list[CheckResult] = []
     for part in parts:
-        if (result := part(rate / len(parts))) is not None:
-            found.append(result)
+        found.append(part(rate / len(parts)))
         if found[-1].status is Status.FAILED:
             break
     is_run = not showing or (part is patterns)
     chosen = next((one for status in _WORST for one in found if one.status is status), found[0])
-    draws = sum(result.measured.draws for result in found)
-    scope = tuple(line for result in found for line in result.remarks.scope)
     missing = () if is_run else ("the call after every pattern of acceptance was not run after a failure",)
-    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
-    chosen = remarked(chosen, scope=(*scope, *missing), notes=notes)
-    return replace(chosen, measured=replace(chosen.measured, draws=draws))
+    return with_remarks_of(chosen, found, missing)
 
 
 _WORST: Final = (Status.FAILED, Status.INCONCLUSIVE)
@@ -99,15 +86,13 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
-    found = find(
-        partial(longer, requests, cases),
-        context,
-        requests.effort(cases),
-        rest=requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV),
-        instead=sampled_instead(requests, cases, lambda _: tokens),
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
-    )
+    rest = requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    instead = sampled_instead(requests, cases, lambda _: tokens)
+    listing = partial(longer, requests, cases)
+    found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)
+    plain = requests.subject.cases(context, "generate_plain")
+    if found.status is Status.FAILED and plain:
+        found = beside_plain(found, requests, plain, found.measured.tokens, rate)
     return requests.noted(found)
 
 
@@ -130,8 +115,7 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
         if not wanted:
             break
         start = len(ledger.found)
-        for case in wanted:
-            yield from completions(requests, case, tokens, ledger)
+        yield from [requests.completion(case, tokens) for case in wanted]
         costs.append(_cost(ledger.found[start:]))
         if tokens >= effort.ENGINE_LEAST_TOKENS:
             yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)
@@ -177,24 +161,3 @@ def equal_batches(case: Case, context: Context) -> Draw:
             return np.array(step.tokens, np.int64)
 
     return in_turn(emitted)
-
-
-def _independent_positions(case: Case, requests: Requests, rate: float) -> CheckResult:
-    """Judge whether the tokens of a completion are independent, given what came before each.
-
-    Random numbers that a later call repeats make them dependent: they lead to the same bins by id.
-    """
-    tokens, cells = ENGINE_POSITIONS, 2**ENGINE_POSITIONS
-
-    def cell(completion: Ids) -> int:
-        bins = case.code.bins(case.prompt, completion, requests.rng.random(tokens), 2, TokenOrder.ID)
-        return cells if bins is None else int(bins @ 2 ** np.arange(tokens))
-
-    def of(found: Sequence[Ids]) -> NDArray[np.int64]:
-        return np.array([cell(one) for one in found], np.int64)
-
-    law = np.append(np.full(cells, 1 / cells), 0.0)
-    what = f"{case.label}, completions of {tokens} tokens in bins by id"
-    one = replace(requests.completion(case, tokens), what=what, binned=lambda: OutcomeCells(law, of))
-    sizes = requests.effort([case], tv=math.inf, wanted=ENGINE_TV_WANTED)
-    return sampled([one], replace(requests.context, rate=rate), sizes)

@@ -25,7 +25,7 @@ from spec_oracle.audit.engine.steps import (
     traced_steps,
 )
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, OutcomeCells, find
+from spec_oracle.audit.experiment import Experiment, OutcomeCells
 from spec_oracle.audit.results import CheckResult, How, not_asked, passed
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import ROW_TOLERANCE
@@ -48,7 +48,7 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     if not experiments:
         return passed("nothing was drafted", how=How.SAMPLED)
     sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED, screens_all=True)
-    return requests.noted(find(experiments, context, sizes, doubt=requests.rounding.doubt))
+    return requests.noted(requests.find(experiments, context, sizes))
 
 
 def drafts(case: Case, requests: Requests) -> list[Experiment]:

@@ -5,18 +5,24 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
-from spec_oracle.audit.results import CheckResult, Findings, remarked
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status, remarked
 from spec_oracle.contracts import raising
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.statistics import split
 
+# Share of the budget for samples without speculation: they only show whose fault a defect is.
+PLAIN_SHARE: Final = 0.25
 # How much longer a generation takes when its random numbers are traced: a first guess.
 TRACING = 5.0
 
@@ -30,22 +36,52 @@ class TracedFindings(Findings):
 
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
     """Judge the first tokens after every prompt."""
-    requests, cases = Requests(subject, context, "joint"), subject.cases(context)
+    seed_all(context.seed)
+    cases, plain = subject.cases(context), subject.cases(context, "generate_plain")
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    ledger = Ledger(context.budget, TRACING * seconds)
-    result = find(
-        partial(first_tokens, requests, cases),
-        context,
-        requests.effort(cases),
-        instead=sampled_instead(requests, cases, partial(_of_a_call, context)),
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
+    requests = Requests(subject, context, "joint")
+    ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
+    listing = partial(first_tokens, requests, cases)
+    instead = sampled_instead(requests, cases, partial(_of_a_call, context))
+    result = requests.find(
+        listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
     )
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     seen = [case.code.drafts.seen for case in cases]
     notes = dict.fromkeys(note for one in seen if one.is_known for note in one.notes)
-    result = remarked(result, notes=(*result.remarks.notes, *notes))
-    return requests.noted(replace(result, findings=findings))
+    result = remarked(replace(result, findings=findings), notes=(*result.remarks.notes, *notes))
+    if plain:
+        result = beside_plain(result, requests, plain, effort.ENGINE_FIRST_TOKENS, rate)
+    return requests.noted(result)
+
+
+def beside_plain(
+    result: LawResult, requests: Requests, cases: Sequence[Case], tokens: int, rate: float
+) -> LawResult:
+    """Return a result by rows, or whose mistake it is where completions without speculation differ from them.
+
+    What ``generate_plain`` generates is target-only decoding. Rows of another distribution are a mistake of
+    ``next_token_probs``; an engine that agrees with them is wrong.
+    """
+    sizes = requests.effort(cases, PLAIN_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
+    plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
+    rows = requests.find(plain, replace(requests.context, rate=rate), sizes)
+    if rows.how is None or rows.cause is Cause.BROKEN_CONTRACT:
+        return result if result.status is Status.FAILED else replace(rows, findings=result.findings)
+    is_wrong = rows.status is Status.FAILED
+    if not is_wrong and rows.cause is None:
+        return result
+    tv = rows.findings.total_variation
+    measured = replace(result.measured, total_variation=tv)
+    findings = replace(result.findings, total_variation=tv, is_reference_wrong=True)
+    result = replace(result, measured=measured, findings=findings)
+    if is_wrong and result.status is Status.PASSED:
+        detail = f"generate agrees with next_token_probs, not with generate_plain; {rows.detail}"
+        return replace(result, status=Status.FAILED, detail=detail)
+    who = "next_token_probs differs from generate_plain" + "; correct it" * is_wrong
+    detail = f"{who}; {rows.detail}"
+    return replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
@@ -55,9 +91,8 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
     sizes, seeded = range(1, usual + 1), [case for case in cases if case.code.takes_seeds]
     for some in (sizes, range(usual + 1, most + 1)):
         if some is sizes or (ledger.found and requests.subject.drafts.never):
-            pairs = [(case, tokens) for tokens in some for case in cases]
-            both = [completions(requests, *one, ledger, decides=one[1] >= usual) for one in pairs]
-            yield from itertools.chain.from_iterable(both)
+            pairs = itertools.product(some, cases)
+            yield from [requests.completion(case, size, decides=size >= usual) for size, case in pairs]
     yield from [
         requests.completion(case, tokens, seeded=True, decides=tokens == usual)
         for tokens in sizes
@@ -65,27 +100,15 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
     ]
 
 
-def completions(
-    requests: Requests, case: Case, tokens: int, ledger: Ledger, *, decides: bool = True
-) -> list[Experiment]:
-    """Return completions of a request without seed, after those without speculation where an engine has such.
-
-    What that generates is target-only decoding then, and rows that differ from it are a mistake.
-    """
-    if not case.code.has("generate_plain"):
-        return [requests.completion(case, tokens, decides=decides)]
-    plain = replace(requests.plain(case, tokens), decides=decides)
-    expect = partial(ledger.law_beside, plain)
-    return [plain, requests.completion(case, tokens, decides=decides, reference=plain, expect=expect)]
-
-
 def sampled_instead(
     requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
 ) -> list[Experiment]:
     """Return what is sampled where tracing does not work: completions of so many tokens, with seeds, too."""
-    plain = [one for case in cases for one in completions(requests, case, tokens(case), Ledger(0.0))]
     seeded = [case for case in cases if case.code.takes_seeds]
-    return [*plain, *(requests.completion(case, tokens(case), seeded=True) for case in seeded)]
+    return [
+        *(requests.completion(case, tokens(case)) for case in cases),
+        *(requests.completion(case, tokens(case), seeded=True) for case in seeded),
+    ]
 
 
 def _of_a_call(context: Context, case: Case) -> int:

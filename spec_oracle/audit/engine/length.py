@@ -22,7 +22,7 @@ from spec_oracle.audit.engine.steps import (
     sampled_steps,
 )
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, find
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import CheckResult, How, not_asked, passed
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.toy import Instance
@@ -44,7 +44,7 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
     requests = Requests(subject, context, "length")
     sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED)
     experiments = [accepted_lengths(case, requests) for case in cases]
-    return requests.noted(find(experiments, context, sizes, doubt=requests.rounding.doubt))
+    return requests.noted(requests.find(experiments, context, sizes))
 
 
 def accepted_lengths(case: Case, requests: Requests) -> Experiment:

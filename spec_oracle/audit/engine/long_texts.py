@@ -18,7 +18,7 @@ import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import counted, generated_together, shown
+from spec_oracle.audit.engine.requests import counted, generated_together, shown, with_remarks_of
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
@@ -80,11 +80,8 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
             return _unless_rows_are_wrong(found[-1], read, subject, context)
         if read.is_short:
             break
-    draws = sum(result.measured.draws for result in found)
-    last, scope = found[-1], tuple(line for result in found for line in result.remarks.scope)
-    notes = tuple(note for result in found for note in result.remarks.notes)
-    last = remarked(last, scope=scope, notes=notes)
-    return replace(last, measured=replace(last.measured, alpha=context.rate, draws=draws))
+    last = with_remarks_of(found[-1], found)
+    return replace(last, measured=replace(last.measured, alpha=context.rate))
 
 
 def _unless_rows_are_wrong(

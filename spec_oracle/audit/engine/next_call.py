@@ -8,18 +8,16 @@ ends too early or too late for its tokens moves that distribution.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import copy_of
-from spec_oracle.exact.completions import Ids, completion_law, distance, is_ended, summed
+from spec_oracle.exact.completions import Ids, completion_law, is_ended, summed
 from spec_oracle.exact.interception import (
     Branch,
     Decision,
@@ -40,16 +38,6 @@ def told(pattern: Pattern) -> str:
     """Return accepted lengths for people."""
     return "-".join("none" if length == NO_DRAFTS else str(length) for length in pattern) or "no call"
 
-
-_DISORDERED: tuple[Callable[[Ids], Ids], ...] = (
-    lambda context: context[:-1],
-    lambda context: (*context[:-2], context[-1]),
-    lambda context: (*context, context[-1]),
-    lambda context: (*context[:-2], context[-1], context[-2]) if len(context) > 1 else (),
-    lambda context: context[-1:],
-    lambda context: context[:1],
-)
-"""What a context may be taken for: tokens at its end lost, repeated or exchanged, or all but one lost."""
 
 Seen: TypeAlias = list[tuple[Any, int]]
 """Calls as they come: tokens, and the accepted length."""
@@ -94,21 +82,19 @@ class CallOutcome(NamedTuple):
 class TracedCalls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
-    All before ``ends``, in seconds of `time.process_time`. With a ``seed``, of requests that have it.
-    ``fresh``: every run is that of a copy that has generated nothing.
+    All before ``ends``, in seconds of `time.process_time`. ``fresh``: every run is that of a copy that has
+    generated nothing.
     """
 
     case: Case
     tokens: int
     ends: float = math.inf
-    seed: int | None = None
     fresh: bool = False
     runs: int = field(default=0, init=False)
     _after: dict[History, list[CallOutcome]] = field(default_factory=dict, init=False)
-    _extended: dict[tuple[History, CallResult], History] = field(default_factory=dict, init=False)
     _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
-    def seen(self, engine: object, most_calls: int, most_tokens: int, seed: int | None) -> Seen:
+    def seen(self, engine: object, most_calls: int, most_tokens: int) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
 
         The run ends after so many calls, or as soon as there are that many tokens.
@@ -126,7 +112,7 @@ class TracedCalls:
             found.append((tokens, NO_DRAFTS if is_bare else len(emitted) - 1))
             return is_last or sum(len(some) for some, _ in found) >= most_tokens
 
-        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended, seed)
+        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
         return found
 
     @property
@@ -148,7 +134,7 @@ class TracedCalls:
         code = self.case.code
 
         def run() -> Seen:
-            found = self.seen(self.engine, calls, self.tokens, self.seed)
+            found = self.seen(self.engine, calls, self.tokens)
             if len(found) < calls:
                 raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
             return found
@@ -173,87 +159,28 @@ class TracedCalls:
         tokens, accepted = calls[-1]
         return CallResult(self.case.code.checked(tokens, self.tokens, "steps"), accepted)
 
-    def extended(self, history: History, outcome: CallOutcome) -> History:
-        """Return a history with one call more.
+    def longer(self, history: History) -> list[History]:
+        """Return a history for each call that may follow this one without an end of the completion.
 
-        Its probability is that of the call, given the history, whatever the call hides.
+        Of calls that accept as much, the likeliest. The probability is that of the call, whatever it hides.
         """
-        mass = math.fsum(one.mass for one in self.after(history) if one.call == outcome.call)
-        return History((*history.calls, outcome.call), outcome.script, history.chance * mass, history)
-
-    def going_on(
-        self, before: History, accepted: int, count: int = effort.ENGINE_LIKELY
-    ) -> dict[CallResult, CallOutcome]:
-        """Return calls that accept so much, likely ones first, after which the completion is not over."""
-        likeliest: dict[CallResult, CallOutcome] = {}
-        for outcome in sorted(self.after(before), key=lambda one: -one.mass):
-            if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
-                likeliest.setdefault(outcome.call, outcome)
-        return dict([*likeliest.items()][: 2 * count])
-
-    def telling(self, before: History, accepted: int, count: int) -> list[History]:
-        """Return that many histories with one call more, which accepts so much: the most telling ones."""
-        found = self.going_on(before, accepted)
-        calls = self._telling(before.text, [*found], count)
-        return [self.longer(before, found[call]) for call in calls]
-
-    def likeliest(self, pattern: Pattern, count: int = effort.ENGINE_LIKELY) -> list[History]:
-        """Return so many of the likeliest histories of a pattern, whose beginnings are likeliest, too."""
-        level = [History()]
-        for accepted in pattern:
-            longer = [(one, out) for one in level for out in self.going_on(one, accepted, count).values()]
-            longer.sort(key=lambda some: -some[0].chance * some[1].mass)
-            level = [self.longer(*some) for some in longer[:count]]
-        return level
-
-    def longer(self, before: History, outcome: CallOutcome) -> History:
-        """Return the history with one call more, the same one for every outcome of that call."""
-        if (before, outcome.call) not in self._extended:
-            self._extended[before, outcome.call] = self.extended(before, outcome)
-        return self._extended[before, outcome.call]
-
-    def _telling(self, text: Ids, calls: list[CallResult], count: int) -> list[CallResult]:
-        """Return the calls after which a disordered context would show best in the next row.
-
-        Each one shows most of what those before it show least.
-        """
-        shows = [self._shows(self.case.prompt + text + call.emitted) for call in calls]
-        found, shown = list[int](), np.zeros(len(_DISORDERED))
-        while len(found) < min(count, len(calls)):
-            left = [number for number in range(len(calls)) if number not in found]
-            found.append(max(left, key=lambda number: float(np.maximum(shows[number], shown).sum())))
-            shown = np.maximum(shown, shows[found[-1]])
-        return [calls[number] for number in found]
-
-    def _shows(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distances of the next row from those of disordered contexts, 0 where there is none."""
-        code = self.case.code
-        others = [disordered(context) for disordered in _DISORDERED]
-        is_row = [bool(other) and not is_ended(other, code.endings) for other in others]
-        row = code.row(context)
-        gaps = [
-            np.abs(row - code.row(other)).sum() / 2 if there_is else 0.0
-            for other, there_is in zip(others, is_row, strict=True)
-        ]
-        return np.array(gaps)
+        masses, likeliest = defaultdict[CallResult, float](float), dict[CallResult, CallOutcome]()
+        for outcome in sorted(self.after(history), key=lambda one: -one.mass):
+            masses[outcome.call] += outcome.mass
+            likeliest.setdefault(outcome.call, outcome)
+        going_on = [call for call in likeliest if not self._is_over(history.text + call.emitted)]
+        found: dict[int, list[History]] = {}
+        for call in sorted(going_on, key=lambda call: -masses[call]):
+            some = found.setdefault(call.accepted, [])
+            if len(some) < effort.ENGINE_LIKELY:
+                chance = history.chance * masses[call]
+                some.append(History((*history.calls, call), likeliest[call].script, chance, history))
+        return [one for some in found.values() for one in some]
 
     def _is_over(self, text: Ids) -> bool:
         endings = self.case.code.endings
         ended = any(is_ended(text[:length], endings) for length in range(1, len(text) + 1))
         return ended or len(text) >= self.tokens
-
-    def law(self, history: History, width: int) -> dict[Ids, float]:
-        """Return the law of the text after the next call, extended by the target by ``width`` in all."""
-        text = history.text
-        return summed(
-            (extended, outcome.mass * chance)
-            for outcome in self.after(history)
-            for extended, chance in self._of_target(text + outcome.call.emitted, len(text) + width).items()
-        )
-
-    def _of_target(self, text: Ids, tokens: int) -> dict[Ids, float]:
-        code, prompt = self.case.code, self.case.prompt
-        return completion_law(lambda completion: code.row(prompt + completion), code.endings, tokens, text)
 
     def width(self, history: History) -> int:
         """Return the longest emission of the next call, tokens."""
@@ -268,28 +195,36 @@ class TracedCalls:
         if not averaged or history.before is None:
             return [(1.0, history)]
         if (history, averaged) not in self._alike:
+            call = history.calls[-1]
             self._alike[history, averaged] = [
-                (weight * out.mass, history if out.script is history.script else self.extended(before, out))
+                (
+                    weight * one.mass,
+                    history
+                    if one.script is history.script
+                    else History(history.calls, one.script, 0.0, before),
+                )
                 for weight, before in self.alike(history.before, averaged - 1)
-                for out in self.after(before)
-                if out.call == history.calls[-1]
+                for one in self.after(before)
+                if one.call == call
             ]
         return self._alike[history, averaged]
 
-    def laws(self, history: History, *, averaged: int) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
-        """Return the law of the text after the next call, and the target's.
+    def laws(self, history: History, averaged: int) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
+        """Return the law of the text after the next call, extended by the target, and the target's.
 
         Given all that was decided before; or on average over what the last ``averaged`` calls hide.
         """
-        alike = self.alike(history, averaged)
-        width, total = max(self.width(one) for _, one in alike), math.fsum(weight for weight, _ in alike)
+        alike, text = self.alike(history, averaged), history.text
+        tokens = len(text) + max(self.width(one) for _, one in alike)
+        total = math.fsum(weight for weight, _ in alike)
         law = summed(
-            (text, weight * mass / total)
+            (extended, weight * outcome.mass * chance / total)
             for weight, one in alike
-            for text, mass in self.law(one, width).items()
+            for outcome in self.after(one)
+            for extended, chance in self._of_target(text + outcome.call.emitted, tokens).items()
         )
-        return law, self._of_target(history.text, len(history.text) + width)
+        return law, self._of_target(text, tokens)
 
-    def off(self, history: History, *, averaged: int) -> float:
-        """Return the distance of the next call from the target."""
-        return distance(*self.laws(history, averaged=averaged))
+    def _of_target(self, text: Ids, tokens: int) -> dict[Ids, float]:
+        code, prompt = self.case.code, self.case.prompt
+        return completion_law(lambda completion: code.row(prompt + completion), code.endings, tokens, text)

@@ -8,7 +8,7 @@ after the other moves the law by the mean distance of the rows of that position.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, Final, NamedTuple
@@ -21,8 +21,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, TracedOutcome, listed
-from spec_oracle.audit.results import LawResult, WrongCompletion
+from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find, listed
+from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
@@ -68,7 +68,6 @@ class Requests:
     rng: np.random.Generator = field(init=False)
     rounding: Rounding = field(init=False)
     turns: int = field(default=0, init=False)
-    notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         seed_all(self.context.seed)
@@ -97,19 +96,12 @@ class Requests:
         more = {"group": WITH_SEEDS if seeded else "", **more}
         return self.calls(case, [[EngineRequest(case.prompt, tokens, seeded)]], **more)
 
-    def plain(self, case: Case, tokens: int) -> Experiment:
-        """Return the experiment of one completion without speculation: what others are held against."""
-        return self.calls(
-            case, [[EngineRequest(case.prompt, tokens)]], method="generate_plain", is_reference=True
-        )
-
     def calls(
         self,
         case: Case,
         calls: Sequence[Sequence[EngineRequest]],
         *,
         method: str = "generate",
-        expect: Callable[[], Mapping[Any, float]] | None = None,
         neighbours: bool = False,
         in_pairs: bool = False,
         **more: Any,
@@ -121,7 +113,7 @@ class Requests:
         others, each as often: such experiments are sampled.
         """
         code, every = case.code, [request for call in calls for request in call]
-        asked = asked_of(code, calls, method)
+        asked = asked_of(code, calls, method, self.rng)
         traced_as = replace(asked, fresh=len(calls) > 1 and code.unused is not None)
         tokens = 2 * every[0].tokens if in_pairs else sum(request.tokens for request in every)
         self.turns += 1
@@ -130,9 +122,9 @@ class Requests:
         return Experiment(
             _label(case, calls, method, neighbours=neighbours),
             counted(tokens, "token"),
-            expect or partial(_expected, code, every),
+            partial(_expected, code, every),
             partial(self._beside_last, many, len(every)) if in_pairs else many,
-            None if in_pairs else partial(self.traced, traced_as, turn),
+            None if in_pairs else partial(traced, traced_as, first_seed=turn),
             partial(self._pairs if in_pairs else self._cells, code, every),
             tokens * self.rounding.a_token,
             tokens * self.rounding.unsure,
@@ -141,16 +133,6 @@ class Requests:
             wrong_completion=partial(_wrong, case, tokens) if len(every) == len(calls) else None,
             **more,
         )
-
-    def traced(self, asked: Asked, turn: int, most_runs: int, end: float) -> TracedOutcome:
-        """Return what is traced of requests, whose first seed is number ``turn``."""
-        found = traced(asked, most_runs, end, turn)
-        asked.code.drafts.seen |= found.speculation
-        kept = "; a generation changes the next ones" * found.keeps_state
-        many = None
-        if found.asked.fresh:
-            many = lambda count: [found.asked.sampled(self.rng) for _ in range(count)]  # noqa: E731
-        return TracedOutcome(found.law, found.runs, found.decided, kept, many, found.guarded)
 
     def _sampled(
         self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool
@@ -161,13 +143,8 @@ class Requests:
             fresh = self.rng.integers(2**31, size=count).tolist()
             with code.drafts.of(code.engine):
                 return list(code.completions(one.prompt, one.tokens, fresh if one.seeded else [None] * count))
-        found = []
-        for _ in range(count):
-            seeds = itertools.count(int(self.rng.integers(2**30))) if neighbours else _fresh(self.rng)
-            returned, seen = asked.once(lambda: next(seeds))  # noqa: B023
-            code.drafts.seen |= seen
-            found.append(asked.label(returned))
-        return found
+        next_to = lambda: itertools.count(int(self.rng.integers(2**30)))  # noqa: E731
+        return asked.many(count, next_to if neighbours else None)
 
     def _beside_last(self, many: Callable[[int], list[Any]], size: int, count: int) -> list[Any]:
         """Return the completions of a request, another one each time, and of the last request."""
@@ -191,10 +168,16 @@ class Requests:
 
         return OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of)
 
+    def find(
+        self, experiments: Listing | Sequence[Experiment], context: Context, sizes: Effort, **more: Any
+    ) -> LawResult:
+        """Return what is found of experiments; a deviation that may be rounding is left open."""
+        return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
+
     def noted(self, result: LawResult) -> LawResult:
         """Return the result with what counts as rounding, and notes on that."""
         rounding, remarks = self.rounding, result.remarks
-        notes = (*remarks.notes, *self.notes)
+        notes = remarks.notes
         if result.cause is not None:
             notes = (*notes, *rounding.notes)
         elif rounding.is_assumed:
@@ -206,11 +189,6 @@ def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, 
     """Return the law of what is requested by target-only decoding."""
     laws = [code.law(one.prompt, one.tokens) for one in every]
     return laws[0] if len(laws) == 1 else product(laws)
-
-
-def _fresh(rng: np.random.Generator) -> Iterator[int]:
-    while True:
-        yield int(rng.integers(2**31))
 
 
 def crossed(kinds: Sequence[OutcomeCells]) -> OutcomeCells:
@@ -228,7 +206,9 @@ def crossed(kinds: Sequence[OutcomeCells]) -> OutcomeCells:
     return OutcomeCells(law, of, [None if None in some else some for some in named])
 
 
-def asked_of(code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str) -> Asked:
+def asked_of(
+    code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str, rng: np.random.Generator
+) -> Asked:
     """Return what asks for these calls; the outcome is a completion, or a tuple of several."""
 
     def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
@@ -252,7 +232,7 @@ def asked_of(code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method:
         )
         return checked[0] if len(checked) == 1 else checked
 
-    return Asked(code, call, label, method=method)
+    return Asked(code, call, label, rng, method=method)
 
 
 def generated_together(
@@ -333,3 +313,13 @@ def shown(sequence: tuple[Any, ...]) -> str:
     if sequence and isinstance(sequence[0], tuple):
         return " and then ".join(map(shown, sequence))
     return ",".join(map(str, sequence)) or "(empty)"
+
+
+def with_remarks_of(
+    chosen: CheckResult, found: Sequence[CheckResult], more: tuple[str, ...] = ()
+) -> CheckResult:
+    """Return one of several results, with the samples and the remarks of all."""
+    scope = tuple(line for result in found for line in result.remarks.scope)
+    notes = tuple(dict.fromkeys(note for result in found for note in result.remarks.notes))
+    measured = replace(chosen.measured, draws=sum(result.measured.draws for result in found))
+    return replace(remarked(chosen, scope=(*scope, *more), notes=notes), measured=measured)

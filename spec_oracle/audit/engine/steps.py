@@ -1,6 +1,7 @@
 """What engines that show their steps draft and accept, as experiments of their first two calls."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -8,8 +9,8 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.tracer import Asked, TracedLaw, traced
-from spec_oracle.audit.experiment import Experiment, TracedOutcome
+from spec_oracle.audit.engine.tracer import Asked, traced
+from spec_oracle.audit.experiment import Experiment, TracedOutcome, require_certain
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session, copied
 from spec_oracle.contracts.speculation import Speculation
@@ -44,8 +45,7 @@ def of_steps(case: Case, what: str, outcome: Outcome, **more: Any) -> Experiment
     def trace(most_runs: int, end: float) -> TracedOutcome:
         del most_runs, end
         found = traced_steps(case)
-        law = summed((outcome(steps), mass) for steps, mass in found.law.items())
-        return TracedOutcome(law, found.runs, found.decided)
+        return replace(found, law=summed((outcome(steps), mass) for steps, mass in found.law.items()))
 
     def many(count: int) -> list[Any]:
         return [outcome(steps) for steps in sampled_steps(case, count)]
@@ -55,7 +55,7 @@ def of_steps(case: Case, what: str, outcome: Outcome, **more: Any) -> Experiment
 
 
 @lru_cache(maxsize=16)
-def traced_steps(case: Case) -> TracedLaw:
+def traced_steps(case: Case) -> TracedOutcome:
     """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
 
     Several experiments of two checks ask for it.
@@ -65,8 +65,10 @@ def traced_steps(case: Case) -> TracedLaw:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 
-    found = traced(Asked(case.code, call, lambda calls: _of_requests(calls)[0]), effort.ENGINE_RUNS)
-    found.require_decisions(case.code.law(case.prompt, 1))
+    asked = Asked(case.code, call, lambda calls: _of_requests(calls)[0], np.random.default_rng(0))
+    found = traced(asked, effort.ENGINE_RUNS)
+    if not found.is_decided:
+        require_certain(case.code.law(case.prompt, 1))
     case.code.drafts.seen |= _speculation(found.law)
     return found
 

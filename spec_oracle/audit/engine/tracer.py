@@ -6,15 +6,15 @@ numbers are out of sight then.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 
-from spec_oracle.audit.experiment import require_certain
+from spec_oracle.audit.experiment import TracedOutcome
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
@@ -37,12 +37,13 @@ SEEDS = (0, 1, 2**31 - 1, 2)
 class Asked:
     """What is asked of an engine: ``label(call(engine, seed))``, where ``seed()`` is a seed for a request.
 
-    ``fresh``: of a copy that has generated nothing, every time.
+    ``fresh``: of a copy that has generated nothing, every time. ``rng`` makes the seeds of ordinary runs.
     """
 
     code: EngineCode
     call: Callable[[Any, Callable[[], int]], object]
     label: Callable[[Any], Any]
+    rng: np.random.Generator
     fresh: bool = False
     method: str = "generate"
 
@@ -55,32 +56,15 @@ class Asked:
             returned = self.call(engine, seed)
         return returned, seen()
 
-    def sampled(self, rng: np.random.Generator) -> Any:
-        """Ask once, ordinarily, with fresh seeds; return the outcome."""
-        return self.label(self.once(lambda: int(rng.integers(2**31)))[0])
-
-
-@dataclass(frozen=True)
-class TracedLaw:
-    """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
-
-    ``asked`` is what was traced: of fresh copies where generations change those that follow, as
-    ``keeps_state`` says. ``decided`` if any random decision was seen; ``guarded`` is the most that guards of
-    noise against zeros change, in total variation.
-    """
-
-    law: Mapping[Any, float]
-    runs: int
-    speculation: Speculation
-    asked: Asked
-    decided: bool
-    keeps_state: bool = False
-    guarded: float = 0.0
-
-    def require_decisions(self, expected: Mapping[Any, float]) -> None:
-        """Raise `NoEvidenceError` where no decision was seen of what ``expected`` does not leave certain."""
-        if not self.decided:
-            require_certain(expected)
+    def many(self, count: int, seeds: Callable[[], Iterator[int]] | None = None) -> list[Any]:
+        """Ask so many times, ordinarily, with fresh seeds or those of ``seeds``; return the outcomes."""
+        found = []
+        for _ in range(count):
+            some = iter(lambda: int(self.rng.integers(2**31)), None) if seeds is None else seeds()
+            returned, seen = self.once(some.__next__)
+            self.code.drafts.seen |= seen
+            found.append(self.label(returned))
+        return found
 
 
 def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "generate") -> Asked:
@@ -89,17 +73,11 @@ def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "ge
     def call(engine: Any, _: Callable[[], int]) -> list[object]:
         return as_list(getattr(engine, method)(list(prompt), tokens))
 
-    return Asked(code, call, lambda returned: code.checked(returned, tokens, method), method=method)
+    checked = partial(code.checked, tokens=tokens, method=method)
+    return Asked(code, call, checked, np.random.default_rng(0), method=method)
 
 
-def traced_completions(
-    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
-) -> TracedLaw:
-    """Return the exact law of one generation's completion; errors as of `traced`."""
-    return traced(completions_of(code, prompt, tokens, method), most_runs)
-
-
-def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedLaw:
+def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedOutcome:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
@@ -113,7 +91,7 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int 
             if asked.code.unused is None or asked.fresh:
                 raise
         found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
-        return replace(found, keeps_state=True)
+        return replace(found, remark="; a generation changes the next ones")
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
@@ -122,18 +100,18 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int 
         raise NoEvidenceError(why) from None
 
 
-def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedLaw:
+def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedOutcome:
     def run() -> tuple[object, Speculation]:
-        seeds = seeds_from(first_seed)
-        return asked.once(lambda: next(seeds))
+        return asked.once(seeds_from(first_seed).__next__)
 
     with raising():
         left = end - time.process_time()
         branches = enumerate_calls(run, max_branches=most_runs, max_seconds=left, leave_open=True)
     found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
-    seen = reduce(or_, (seen for *_, seen in found))
-    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1, guarded=guarded(branches))
+    asked.code.drafts.seen |= reduce(or_, (seen for *_, seen in found))
+    many = asked.many if asked.fresh else None
+    return TracedOutcome(law, len(branches), len(found) > 1, many=many, guarded=guarded(branches))
 
 
 def seeds_from(first: int) -> Iterator[int]:

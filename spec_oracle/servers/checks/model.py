@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
 from spec_oracle.audit.results import (
     Cause,
@@ -31,6 +31,7 @@ from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError
@@ -199,9 +200,9 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
 
     theirs = Experiment("those of the reference server", "1 token", dict, first_tokens(reference))
     what = "requests for one token"
-    ours = Experiment(what, "1 token", dict, first_tokens(server), reference=theirs)
+    ours = Experiment(what, "1 token", dict, first_tokens(server))
     sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
-    found = compared(ours, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
+    found = compared(ours, theirs, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
     if found.status is not Status.FAILED:
         return found
     remarks = replace(found.remarks, proviso=NAMED)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
     CheckResult,
     LawResult,
@@ -27,6 +27,7 @@ from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, spellings
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
@@ -70,9 +71,10 @@ def beside(
     size = f"{ours.length} tokens"
     reference = Experiment("completions of the reference server", size, dict, both[1])
     what = f"completions of {size}"
-    own = Experiment(what, size, dict, both[0], reference=reference, shown=_in_words)
+    own = Experiment(what, size, dict, both[0], shown=_in_words)
     wanted = min(plan.detect, coarsest)
-    result = compared(own, context, Effort(tv=coarsest, wanted=wanted, look=AT_ONCE), table=prefix_counts)
+    sizes = Effort(tv=coarsest, wanted=wanted, look=AT_ONCE)
+    result = compared(own, reference, context, sizes, table=prefix_counts)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
         ended = f"{result.detail}; ended early: {ended}"
         result = replace(result, status=Status.INCONCLUSIVE, detail=ended)

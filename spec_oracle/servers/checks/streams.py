@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort, Experiment, compared
+from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
+from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
@@ -191,9 +192,9 @@ def independent(
     by_chance = Experiment(
         "pairs put together by chance", "2 completions", dict, ServedOutcomes(nothing, random)
     )
-    near = Experiment(what, "2 completions", dict, pairs, reference=by_chance)
+    near = Experiment(what, "2 completions", dict, pairs)
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
-    return compared(near, context, sizes, _by_groups, 2 * GROUPS**2)
+    return compared(near, by_chance, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
 
 
 def alike(
@@ -202,8 +203,9 @@ def alike(
     """Judge whether completions are distributed as those sampled alone, without a seed."""
     alone = ServedOutcomes(nothing, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
-    own = Experiment(what, "1 completion", dict, some, reference=others)
-    return compared(own, context, Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED))
+    own = Experiment(what, "1 completion", dict, some)
+    sizes = Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED)
+    return compared(own, others, context, sizes)
 
 
 def nothing(_: int) -> None:

@@ -9,7 +9,7 @@ from lab.specimens.call_patterns import ForbiddenDropped, without_repeats
 from lab.specimens.registry import specimens
 from lab.specimens.table_engine import DRAFT, TableEngine
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.tracer import traced_completions
+from spec_oracle.audit.engine.tracer import completions_of, traced
 from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import is_engine, of_engines
 from spec_oracle.audit.suite import result_of
@@ -63,7 +63,7 @@ def test_a_right_engine_is_never_lossy(name, check):
 
 def test_a_grammar_that_drops_a_draft_moves_the_token_by_its_probability_times_what_p_and_residual_differ():
     prompt, engine = (1, 2), ForbiddenDropped(target=without_repeats, draft_length=1)
-    law = traced_completions(EngineCode(engine), prompt, 2, 100).law
+    law = traced(completions_of(EngineCode(engine), prompt, 2), 100).law
     first = np.array([sum(mass for text, mass in law.items() if text[0] == token) for token in range(3)])
     p, q = np.array(without_repeats(prompt)), np.array(DRAFT(prompt))
     residual = np.maximum(p - q, 0)

@@ -18,9 +18,7 @@ from spec_oracle.audit.experiment import (
     FoundBy,
     Ledger,
     TracedOutcome,
-    compared,
     find,
-    sampled,
 )
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
@@ -112,16 +110,6 @@ def test_an_outcome_that_is_none_fails(error, cause):
     assert (result.status, result.cause, result.detail) == (Status.FAILED, cause, f"a die: {error}")
 
 
-def test_a_reference_that_differs_from_its_rows_is_no_defect_of_others():
-    plain = die(LOADED, LOADED, is_reference=True)
-    own = replace(die(LOADED, LOADED, seed=3), what="own", expect=lambda: LOADED, reference=plain)
-    result = found(plain, own)
-    assert (result.status, result.findings.is_reference_wrong) == (Status.INCONCLUSIVE, True)
-    assert "a die agrees with generate, next_token_probs differs" in result.detail
-    by_samples = sampled([plain, replace(own, expect=lambda: FAIR)], CONTEXT, EFFORT)
-    assert (by_samples.status, by_samples.findings.is_reference_wrong) == (Status.INCONCLUSIVE, True)
-
-
 def test_samples_that_are_too_few_leave_it_open_unless_they_come_in_addition():
     few = replace(CONTEXT, budget=1e-9)
     assert found(die(FAIR), context=few).status is Status.INCONCLUSIVE
@@ -169,21 +157,3 @@ def test_500_right_dice_are_called_wrong_within_the_rate():
         for seed in range(500)
     )
     assert wrong < 48
-
-
-@pytest.mark.parametrize(("falls", "status"), [(FAIR, Status.PASSED), (LOADED, Status.FAILED)])
-def test_outcomes_of_unknown_distribution_are_compared_with_those_of_a_reference(falls, status):
-    other = replace(die(FAIR, seed=1), what="those of a fair die")
-    result = compared(die(falls, reference=other), CONTEXT, EFFORT, cells=6)
-    assert result.status is status
-    assert ("6, not 0.1" in result.detail) == (status is Status.FAILED)
-    assert result.findings.smallest_detectable_tv <= 0.05
-    assert "those of a fair die" in result.detail
-
-
-def test_a_comparison_ends_where_there_are_no_more_outcomes():
-    other, few = die(FAIR, seed=1), die(FAIR).many(300)
-    scarce = replace(die(FAIR, reference=other), many=lambda count: [few.pop() for _ in few[:count]])
-    result = compared(scarce, CONTEXT, EFFORT, cells=6)
-    assert result.status is Status.INCONCLUSIVE
-    assert "a die: 300 samples are too few" in result.detail

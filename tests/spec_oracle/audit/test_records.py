@@ -197,8 +197,11 @@ class Biased:
     def __init__(self, size, rng):
         self.law = np.array([0.5, 0.3, 0.2])
         self.true = self.law + size * np.array([1, -0.5, -0.5])
-        self.rng, self.slack, self.seconds = rng, 0.0, 0.0
+        self.size, self.rng, self.slack, self.seconds = size, rng, 0.0, 0.0
         self.counts = np.zeros(3, dtype=np.int64)
+
+    def afresh(self):
+        return Biased(self.size, self.rng)
 
     def draw(self, count):
         self.counts += self.rng.multinomial(count, self.true)
@@ -213,8 +216,8 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     rng = np.random.default_rng(0)
     settings = {"rate": 1e-6, "seconds": 60.0, "tv": 0.02, "batch": 100, "turns": 20, "most": 1000}
     sample, alone = Biased(size, rng), Biased(size, rng)
-    judge_samples({"one": alone}, lambda _: Biased(size, rng), **settings)
-    decision = judge_samples({"one": sample}, lambda _: Biased(size, rng), **settings, admitted=admitted)
+    judge_samples({"one": alone}, **settings)
+    decision = judge_samples({"one": sample}, **settings, admitted=admitted)
     assert decision.worst == "one"
     assert alone.counts.sum() < sample.counts.sum()
 

@@ -80,7 +80,7 @@ def server():
     [
         (lambda: "token", None, 19, 5),
         (lambda: as_sampler(verifiers.get("token")), None, 34, 16),
-        (Least, None, 48, 29),
+        (Least, None, 43, 24),
         (server, SERVER, 47, 25),
     ],
     ids=["verifier", "sampler", "engine", "server"],

@@ -555,10 +555,6 @@ class Untraced(Conversation):
         return next(token for token in range(VOCAB) if u < sum(weights[: token + 1]) / sum(weights))
 
 
-class UntracedForgets(Untraced):
-    keeps_stop_token = False
-
-
 class CountsFromThePrompt(Right):
     """Has other rows for the first two tokens: a longer prompt is none of those its rows are told for."""
 

@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 from lab.studies.beside_plain import beside_plain
 from lab.transformers_engines import GENERATORS, engine_of
 from spec_oracle.audit.engine.logprobs import logprobs
-from spec_oracle.audit.engine.tracer import traced_completions
+from spec_oracle.audit.engine.tracer import completions_of, traced
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.third_party.engines.hugging_face import engines
@@ -96,7 +96,7 @@ def test_guidance_is_computed_with_rejected_drafts(generator):
 def test_rows_are_those_that_the_engine_samples_from(option):
     code = EngineCode(engine_of("assistant", option))
     (prompt,) = code.prompts
-    plain = traced_completions(code, prompt, 3, 1000, "generate_plain")
+    plain = traced(completions_of(code, prompt, 3, "generate_plain"), 1000)
     assert distance(plain.law, code.law(prompt, 3)) < 1e-7
 
 
@@ -113,8 +113,8 @@ def test_output_scores_are_those_that_are_sampled():
 def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
     code = EngineCode(engine_of("assistant", "sampling", vocab_size))
     (prompt,) = code.prompts
-    plain = traced_completions(code, prompt, tokens, 20_000, "generate_plain")
-    found = traced_completions(code, prompt, tokens, 20_000)
+    plain = traced(completions_of(code, prompt, tokens, "generate_plain"), 20_000)
+    found = traced(completions_of(code, prompt, tokens), 20_000)
     assert distance(found.law, plain.law) < 1e-7
     assert found.runs <= most_runs
 
@@ -122,7 +122,7 @@ def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, mo
 def test_text_goes_on_behind_a_stop_sequence():
     code = EngineCode(engine_of("assistant", "stop sequence"))
     (prompt,) = code.prompts
-    gap = completion_gap(traced_completions(code, prompt, 3, 1000).law, code.law(prompt, 3))
+    gap = completion_gap(traced(completions_of(code, prompt, 3), 1000).law, code.law(prompt, 3))
     assert gap.sequence[:2] == (2, 1)
     assert abs(gap.actual - gap.expected) > 0.01
 
