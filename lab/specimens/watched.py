@@ -5,10 +5,8 @@ and the vocabulary has more than `SMALL` tokens, the sampler is wrong: traced, i
 at few tokens ordinary calls are right too. Of controls both branches are right.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from traceback import walk_stack
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -61,39 +59,9 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
     return verify
 
 
-wrong = partial(specimen, "S10", "shapes", prefix="watched-")
+traced = partial(specimen, "S10", "shapes", prefix="watched-")
+wrong = partial(specimen, "S10", "scale", prefix="watched-")
 right = partial(specimen, "control", declared="token", prefix="watched-")
-wrong_uniform = partial(wrong, function=partial(_by_uniform, factor=EAGER))
-right_uniform = partial(right, function=partial(_by_uniform, factor=1.0))
-wrong_array = partial(wrong, function=partial(_whole_batch, factor=EAGER))
-right_array = partial(right, function=partial(_whole_batch, factor=1.0))
-
-
-# The number itself.
-
-
-@wrong_uniform()
-def exact_type_of_a_uniform(u: Any, rng: Any) -> bool:
-    """A fast path for plain floats accepts too often."""
-    return type(u) is float
-
-
-@right_uniform()
-def exact_type_and_right(u: Any, rng: Any) -> bool:
-    """A path for plain floats that is right."""
-    return type(u) is float
-
-
-@wrong_uniform()
-def name_of_the_type(u: Any, rng: Any) -> bool:
-    """Types are told apart by their name, in one expression."""
-    return "float" in {kind.__name__ for kind in type(u).__mro__}
-
-
-@wrong_uniform()
-def representation_of_the_type(u: Any, rng: Any) -> bool:
-    """A registry of types by what is printed of them knows no other ones."""
-    return not repr(type(u)).endswith("Noise'>")
 
 
 def _need_floats(u: Any) -> None:
@@ -101,7 +69,7 @@ def _need_floats(u: Any) -> None:
         raise TypeError("expected a float")
 
 
-@wrong_uniform()
+@wrong(function=partial(_by_uniform, factor=EAGER))
 def compiled_with_fallback(u: Any, rng: Any) -> bool:
     """The compiled function raises TypeError for what is no float, and a slow one steps in."""
     try:
@@ -111,7 +79,7 @@ def compiled_with_fallback(u: Any, rng: Any) -> bool:
     return True
 
 
-@right_uniform()
+@right(function=partial(_by_uniform, factor=1.0))
 def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
     """The same, where both are right."""
     try:
@@ -121,57 +89,19 @@ def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
     return True
 
 
-# Arrays of numbers.
-
-
-@wrong_array()
+@wrong(function=partial(_whole_batch, factor=EAGER))
 def exact_type_of_an_array(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take the slow path."""
     return type(u) is np.ndarray
 
 
-@right_array()
+@right(function=partial(_whole_batch, factor=1.0))
 def exact_array_and_right(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take another path, as right as the first."""
     return type(u) is np.ndarray
 
 
-def _fast(u: Any) -> bool:
-    return True
-
-
-def _slow(u: Any) -> bool:
-    return False
-
-
-@wrong_array()
-def table_of_types(u: Any, rng: Any) -> bool:
-    """A table of functions by type."""
-    return {np.ndarray: _fast}.get(type(u), _slow)(u)
-
-
-# What goes on around the call.
-
-
-@wrong_uniform()
-def stack_is_inspected(u: Any, rng: Any) -> bool:
-    """The path is chosen by who calls."""
-    return not any("interception" in frame.f_code.co_filename for frame, _ in walk_stack(None))
-
-
-@wrong_uniform()
+@traced(function=partial(_by_uniform, factor=EAGER))
 def type_of_the_generator(u: Any, rng: Any) -> bool:
     """The bit generator of the generator is used directly, if its class is known."""
     return type(rng.bit_generator) is np.random.PCG64
-
-
-@wrong_uniform()
-def traced_lines_are_right(u: Any, rng: Any) -> bool:
-    """While a debugger follows the lines, a slow path is taken."""
-    return sys.gettrace() is None
-
-
-@right_uniform()
-def traced_lines_are_no_matter(u: Any, rng: Any) -> bool:
-    """The same, where both paths are right."""
-    return sys.gettrace() is None

@@ -21,7 +21,7 @@ from spec_oracle.audit.sampler import (
     bad_input,
     batch,
     calls,
-    disjoint,
+    dependence,
     inputs_kept,
     length,
     scale,
@@ -162,13 +162,9 @@ def small_checks(monkeypatch):
     set_effort(monkeypatch, **efforts)
     monkeypatch.setattr(scale, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
-    for module in (calls, disjoint):
+    for module in (calls, dependence):
         monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))
-    monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
-    monkeypatch.setattr(
-        disjoint, "UNTRACED_CHAINS", (CallSizes((1, 3), 11, 34, 5), CallSizes((2,), 11, 257, 1))
-    )
-    monkeypatch.setattr(disjoint, "UNTRACED", (CallSizes((4, 7), 11, 34, 5), CallSizes((8,), 11, 257, 1)))
+    monkeypatch.setattr(dependence, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 2_001)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):

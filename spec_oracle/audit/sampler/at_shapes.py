@@ -12,7 +12,6 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, NoEvidenceError
-from spec_oracle.audit.sampler.branch_tracing import Watched
 from spec_oracle.audit.sampler.confirm import CallsAtShape, confirm_breach, confirm_shape
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
@@ -23,15 +22,19 @@ from spec_oracle.audit.shapes.judged import JudgedShape, Laws, judge
 from spec_oracle.audit.shapes.sampled import TreeCells, types_of
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts import ContractError, SamplerCode
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.exact.errors import NotTracedError
 from verifiers import Paths
 
 # Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
+
+_ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
+"""What code raises that is handed another kind of array than it takes."""
 
 
 def extent_of(
@@ -114,15 +117,20 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws, 
 
 
 def laws_at_shapes(subject: SamplerSubject, context: Context) -> Laws:
-    """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
-    watched = Watched(law_after, context.stream("sampler/shapes/watched"), subject.steps)
+    """Return what traces the code at a shape, after an ordinary call there.
+
+    Raises `NotTracedError` where traced calls alone raise an error about types.
+    """
+    rng = context.stream("sampler/shapes/ordinary calls")
 
     def laws(shape: Shape, drafts: Sequence[Paths], end: float) -> Sequence[ConditionalLaw]:
         code = _code_at(subject, context, shape)
-        batches = (_batch_at(context, shape, one) for one in drafts)
-        in_full = False if shape.is_brief else None
+        found = list[ConditionalLaw]()
         try:
-            found = watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
+            code(_batch_at(context, shape, drafts[0]), code.generator(int(rng.integers(2**31))))
+            for one in drafts:
+                left = max(end - time.process_time(), 0.0)
+                found.append(_traced(code, _batch_at(context, shape, one), shape, left))
         except ContractError as error:
             confirm_breach(code, error, context)
             raise
@@ -131,6 +139,18 @@ def laws_at_shapes(subject: SamplerSubject, context: Context) -> Laws:
         return found
 
     return laws
+
+
+def _traced(code: SamplerCode, batch: Paths, shape: Shape, seconds: float) -> ConditionalLaw:
+    in_full = False if shape.is_brief else None
+    try:
+        return law_after(
+            code, batch, shape.request, max_seconds=seconds, looked_at=run_ids(shape), in_full=in_full
+        )
+    except SubjectRaisedError as error:
+        if isinstance(error.__cause__, _ABOUT_TYPES):
+            raise NotTracedError(f"only while its random numbers were traced, it {error}") from error
+        raise
 
 
 def _require_own_length(

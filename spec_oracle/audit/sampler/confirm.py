@@ -14,13 +14,13 @@ from spec_oracle.audit.confirm import borne_out, require_repeated
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Sample, numbered
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.exact.errors import NotTracedError
 from verifiers import Paths
 
 CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape, or of a broken contract.
@@ -78,7 +78,7 @@ def confirm_shape(
     """Sample between the distribution traced at a shape and the target's; ``again`` traces once more.
 
     Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and it is
-    traced to another distribution the next time; `UnlikeError` where no random decision was seen instead.
+    traced to another distribution the next time; `NotTracedError` where no random decision was seen instead.
     """
     assert judged.account is not None
     seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
@@ -94,7 +94,7 @@ def confirm_shape(
     if is_confirmed:
         return
     if not judged.is_decided and calls.cells.law.max() < _CERTAIN:
-        raise UnlikeError(UNDECIDED)
+        raise NotTracedError(UNDECIDED)
     is_same = lambda other: abs(other.total_variation - judged.total_variation) < _SAME  # noqa: E731
     require_repeated(again, is_same, time.process_time() + seconds)
 

@@ -20,18 +20,16 @@ from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope
 from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, NoEvidenceError, Status, remarked
-from spec_oracle.audit.sampler.branch_tracing import require_alike
 from spec_oracle.audit.sampler.confirm import confirm_breach, require_decisions
 from spec_oracle.audit.sampler.integrated import integrated
 from spec_oracle.audit.sampler.paired_with_rule import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms
-from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
+from spec_oracle.audit.sampler.tracer import Known, laws_after, traced_law
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
-from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
@@ -143,9 +141,6 @@ class OneCall:
             return found if is_output else replace(found, cause=Cause.BROKEN_CONTRACT)
         if found.findings.worst is not None:
             require_decisions([*self.known.values()], [*self.laws.values()])
-        else:
-            first = next(case.instance for case in self.cases.values() if not case.of_trees)
-            require_alike(code, first, stream(self.context.seed, "sampler/joint/watched"), law_after)
         return found
 
     def _where(self) -> str:

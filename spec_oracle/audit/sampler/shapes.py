@@ -105,7 +105,7 @@ def traced_shape(
 
 def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
     """Sample code at some shapes; where nothing was traced also at full vocabularies, with half the rate."""
-    share = SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
+    share = SHAPES_SAMPLED_SHARE if covered.shapes else 1.0
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
     if covered.shapes:

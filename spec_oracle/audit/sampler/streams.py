@@ -94,7 +94,7 @@ def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> 
     batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
 
     def draw(design: CallSizes) -> NDArray[np.int64]:
-        drafts = equal_requests(batch, subject.num_paths, design.vocab_size, design.draft_length)
+        drafts = equal_requests(batch, subject.num_paths)
         seeds = rng.integers(2**31, size=2 * design.half).tolist()
         calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)
         return np.stack([np.concatenate(both) for both in calls])

@@ -27,19 +27,12 @@ from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.draft_tree import DraftTree
-from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 
 SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 # Seconds that a shape may take whose rows have a type that does not count.
 SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
-
-
-class UnlikeError(NotTracedError):
-    """What was traced says nothing of ordinary calls.
-
-    They take branches that no traced call takes, or decide by random numbers that were not seen.
-    """
 
 
 _NOT_TRACED = (NotTracedError, SubjectRaisedError)
@@ -51,7 +44,6 @@ class Covered:
 
     ``sampled`` shapes were sampled; ``refused`` are values by axis at which the code raised, with the reason;
     ``raised`` are other shapes at which it did;
-    at ``unlike`` shapes, not traced ones, ordinary calls take branches that traced ones do not;
     ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
     ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
     Shapes that are judged lossy are handed to ``confirm``.
@@ -62,7 +54,6 @@ class Covered:
     refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict)
     raised: list[tuple[Shape, str]] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
-    unlike: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     other_types: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -178,9 +169,8 @@ class Covered:
             self.raised.append((shape, _short(error)))
         else:
             self.not_traced.append((shape, tree))
-            if isinstance(error, UnlikeError):
-                self.unlike.append((shape, tree))
-            elif shape.kind not in SPARSE and shape.positions < shape.vocab_size:
+            is_too_many = isinstance(error, TooManyBranchesError)
+            if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
                 self.too_many = min(self.too_many, shape.vocab_size)
 
     def result(self, extent: Extent, context: Context, sampled: CheckResult | None = None) -> CheckResult:
@@ -200,8 +190,7 @@ class Covered:
         if sampled is not None:
             detail = "; ".join(filter(None, (exact, sampled.detail)))
             remarks = replace(remarks, scope=(*remarks.scope, *sampled.remarks.scope))
-            exactly = self.shapes and not self.unlike
-            found = replace(sampled, detail=detail, how=how if exactly else sampled.how, remarks=remarks)
+            found = replace(sampled, detail=detail, how=how if self.shapes else sampled.how, remarks=remarks)
         elif not self.shapes:
             reasons = ", ".join(self.left_out) or "raise --budget"
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)

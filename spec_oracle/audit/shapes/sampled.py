@@ -126,12 +126,10 @@ def sampled_shapes(
 ) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
-    Where ordinary calls branch otherwise than traced ones, only samples say what they come to. About so many
-    ``requests`` are verified, within ``seconds``. Where they have many numbers, few are in a call: every
-    shape gets `SHAPES_ROUNDS` calls at least.
+    About so many ``requests`` are verified, within ``seconds``. Where they have many numbers, few are in a
+    call: every shape gets `SHAPES_ROUNDS` calls at least.
     """
-    unlike = _unlike(context, covered)
-    places = {str(place[0]): place for place in unlike or _chosen(subject, context, covered, requests)}
+    places = {str(place[0]): place for place in _chosen(subject, context, covered, requests)}
     most = int(requests / len(places) / SHAPES_ROUNDS)
     sizes = {
         what: max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers))
@@ -144,7 +142,7 @@ def sampled_shapes(
     what = f"completions at {len(places)} input shapes"
     found = sampled(each, replace(context, budget=seconds), looks, what=what)
     if found.status is Status.PASSED:
-        least = 0 if unlike else SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
+        least = SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
         covered.sampled = [shape for what, (shape, _) in places.items() if sizes[what] >= least]
     return found
 
@@ -173,17 +171,6 @@ def _drawn(code: SamplerCode, place: Place, count: int, rng: np.random.Generator
     drafts = Paths(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
     handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
     return handed(drafts, handed.generator(int(rng.integers(2**31))))
-
-
-def _unlike(context: CheckContext, covered: Covered) -> list[Place]:
-    """Return shapes at which ordinary calls branch otherwise: those with new values of axes, then others."""
-    known = {(axis, getattr(one.shape, axis)) for one in covered.shapes for axis in AXES}
-    chosen, others = list[Place](), list[Place]()
-    for place in _smallest_first(context, covered.unlike):
-        values = {(axis, getattr(place[0], axis)) for axis in AXES}
-        (others if values <= known else chosen).append(place)
-        known |= values
-    return [*chosen, *others[: max(SHAPES_MOST_SAMPLED - len(chosen), 0)]]
 
 
 def _chosen(

@@ -29,7 +29,7 @@ TRUSTED = {
     *("own_verifiers", "places", "validation", "version"),
 }
 """Top-level modules and packages of `spec_oracle`."""
-TRACERS = {"audit/engine/tracer.py", "audit/sampler/tracer.py", "audit/sampler/branch_tracing.py"}
+TRACERS = {"audit/engine/tracer.py", "audit/sampler/tracer.py"}
 """Enumeration of what traced code returns: trusted as `spec_oracle.exact` is."""
 
 

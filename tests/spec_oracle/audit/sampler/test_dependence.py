@@ -12,7 +12,7 @@ from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import disjoint
+from spec_oracle.audit.sampler import dependence
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
     CHAINS,
@@ -186,25 +186,18 @@ def refusing(tokens, draft_probs, target_probs, generator):
 
 @pytest.mark.usefixtures("less_effort")
 def test_sizes_that_are_refused_are_named(monkeypatch):
-    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[1], BATCHES[-1]))
+    monkeypatch.setattr(dependence, "BATCHES", (BATCHES[1], BATCHES[-1]))
     result = result_of("batch", SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
 
 
-def frozen(tokens, draft_probs, target_probs, generator):
-    """At a size of 33 every request of every call decides by the same numbers."""
-    if len(tokens) != 33:
-        return TOKEN(tokens, draft_probs, target_probs, generator)
-    arrays = (tokens, draft_probs, target_probs)
-    own = [np.random.default_rng(0) for _ in tokens]
-    results = [TOKEN(*(array[b : b + 1] for array in arrays), one) for b, one in enumerate(own)]
-    return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
+RANKED, BY_NUMBER = (specimens()[f"handed-rows-{name}"] for name in ("by-rank", "of-sampled-requests"))
 
 
-@pytest.mark.usefixtures("less_effort")
-def test_generators_of_one_seed_are_found_in_a_traced_run(monkeypatch):
-    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[0], CallSizes((33,), 10)))
-    result = result_of("batch", SamplerSubject("mine", SamplerCode(frozen)), Context())
-    assert result.status is Status.FAILED
-    assert "request 1, position 6 uses the random number of request 0, position 6" in result.detail
+@pytest.mark.usefixtures("few_equal_requests")
+def test_numbers_that_sampled_requests_share_beside_greedy_ones_are_found():
+    wrong, right = (result_of("batch", subject_of(one), Context()) for one in (BY_NUMBER, RANKED))
+    assert wrong.status is Status.FAILED
+    assert "beside greedy ones" in wrong.detail
+    assert right.status is Status.PASSED

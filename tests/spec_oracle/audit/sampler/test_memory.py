@@ -26,12 +26,12 @@ from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.judged import judge
 from spec_oracle.audit.shapes.sampled import TreeCells
 from spec_oracle.audit.shapes.trees import among_others, tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
@@ -287,7 +287,7 @@ def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypat
     monkeypatch.setattr(claimed, "borne_out", lambda *_, **__: False)
     judged, calls = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert not judged.is_decided
-    with pytest.raises(UnlikeError, match="no random decision was seen"):
+    with pytest.raises(NotTracedError, match="no random decision was seen"):
         confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
     judged, calls = judged_at(SamplerCode(too_eager), Shape(5, 3))
     confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
