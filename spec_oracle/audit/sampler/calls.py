@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts.sampler import KeyedSampler
+from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Paths
 
@@ -91,11 +91,12 @@ def consecutive(
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
     Calls take turns between two instances of one shape, as other requests come by in a service: rows that
-    were kept from the call before are another model's.
+    were kept from the call before are another model's. The second of two calls gets the arrays of the first
+    one, overwritten, as engines use their buffers again.
     """
     toys = panel(vocab_size, draft_length, subject.num_paths, context.seed)
     turns = toys[TURNS[0]], toys[TURNS[1]]
-    made = Calls(subject.code, context.seed, "sampler/calls/consecutive")
+    made = Calls(in_same_arrays(subject.code), context.seed, "sampler/calls/consecutive")
 
     def pairs(count: int) -> tuple[Cells, Cells]:
         first, second = (made.completions(toy.floats, count) for toy in turns)

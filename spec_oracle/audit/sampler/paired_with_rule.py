@@ -39,7 +39,7 @@ from spec_oracle.audit.sampler.reference import RULES, Keyed, by_keys, by_noise,
 from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
+from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -65,7 +65,8 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     found = compared(pair, context, rate)
     if found.status is not Status.PASSED:
         return found
-    return replace(found, findings=replace(found.findings, pair=pair))
+    later = pair_by_uniforms(in_same_arrays(code), rule)
+    return replace(found, findings=replace(found.findings, pair=later))
 
 
 def by_same_noise(engine: RacedSampler, context: Context, rate: float) -> CheckResult:
