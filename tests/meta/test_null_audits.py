@@ -10,7 +10,7 @@ import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
-from spec_oracle.audit import SubjectVerdict
+from spec_oracle.audit import SubjectVerdict, draws
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -26,9 +26,6 @@ from spec_oracle.audit.sampler import (
     length,
     scale,
     streams,
-)
-from spec_oracle.audit.sampler import (
-    throughput as pace,
 )
 from spec_oracle.audit.sampler.dependence import CallSizes
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -167,7 +164,7 @@ def small_checks(monkeypatch):
     monkeypatch.setattr(dependence, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 2_001)
-    for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
+    for module in (panels, draws, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
 

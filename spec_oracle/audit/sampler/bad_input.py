@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import how_to_accept
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import affordable, require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.one_call import one_call
-from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError

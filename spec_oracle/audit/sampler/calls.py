@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, sampled_drafts
+from spec_oracle.audit.draws import (
+    Calls,
+    Cells,
+    affordable,
+    pair_of_completions,
+    require_affordable,
+    sampled_drafts,
+)
 from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
@@ -24,7 +31,6 @@ from spec_oracle.audit.sampler.dependence import CHAINS, independent_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
-from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS

@@ -61,7 +61,7 @@ class CallSizes:
         return f"{', '.join(first)} and {last} in turn" if first else last
 
     def __str__(self) -> str:
-        return f"{self.size} requests a call{' beside greedy ones' * self.beside_greedy}"
+        return f"{self.size} requests a call{' beside greedy requests' * self.beside_greedy}"
 
 
 BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
@@ -136,9 +136,10 @@ def independent(
     if alike or not found:
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
-    sizes = ", ".join(design.size for design in found if len(design.sizes) == 1)
+    sizes = ", ".join(design.size for design in found if len(design.sizes) == 1 and not design.beside_greedy)
     turns = [design.size for design in found if len(design.sizes) > 1]
-    batches = ", and of ".join(filter(None, [sizes, *turns]))
+    beside = [f"{design.size} beside greedy requests" for design in found if design.beside_greedy]
+    batches = ", and of ".join(filter(None, [sizes, *turns, *beside]))
     detail = f"no shared randomness found in batches of {batches}"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 

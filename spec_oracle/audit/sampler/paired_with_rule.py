@@ -19,7 +19,7 @@ import scipy
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import affordable, extended_cells, sampled_drafts
 from spec_oracle.audit.exact_comparison import never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
@@ -36,7 +36,6 @@ from spec_oracle.audit.results import (
     with_findings,
 )
 from spec_oracle.audit.sampler.reference import RULES, Keyed, by_keys, by_noise, by_uniforms
-from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler, in_same_arrays

@@ -199,5 +199,5 @@ RANKED, BY_NUMBER = (specimens()[f"handed-rows-{name}"] for name in ("by-rank", 
 def test_numbers_that_sampled_requests_share_beside_greedy_ones_are_found():
     wrong, right = (result_of("batch", subject_of(one), Context()) for one in (BY_NUMBER, RANKED))
     assert wrong.status is Status.FAILED
-    assert "beside greedy ones" in wrong.detail
+    assert "beside greedy requests" in wrong.detail
     assert right.status is Status.PASSED

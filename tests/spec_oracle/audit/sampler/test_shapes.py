@@ -17,11 +17,11 @@ from spec_oracle.contracts import SamplerCode
 QUICK = {
     "four-drafts-unrolled": "L (5|8|16)",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "(tiny|one-hot) probabilities",
+    "rare-tokens-raised": "(tiny|one-hot|near) probabilities",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",
-    "two-or-three-requests": " of 2",
+    "two-or-three-requests": " of [23]",
 }
 """Defects that few shapes show, and what the first of these has, as a pattern."""
 
@@ -64,8 +64,8 @@ def beyond_the_end(x, q, p, rng):
 def test_an_id_out_of_range_counts_in_types_that_count(dtypes, status):
     result = outcome(beyond_the_end, shapes=1, dtypes=dtypes)
     assert result.status is status
-    said = result.detail if status is Status.FAILED else result.remarks.notes[0]
-    assert re.search(r"tokens must be ids from 0 to (\d+); found .*, at V \d+, L \d+, K 1, float16", said)
+    says = r"tokens must be ids from 0 to (\d+); found .*, at V \d+, L \d+, K 1, float16"
+    assert bool(re.search(says, result.detail)) == (status is Status.FAILED)
 
 
 def test_types_that_numpy_lacks_leave_the_check_open():
