@@ -7,7 +7,7 @@ likely tokens, the first of equally likely ones.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -19,10 +19,10 @@ from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import affordable, completion, extended_cells, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, Experiment, compared, numbered, sampled
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.dependence import independent_calls
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
@@ -30,12 +30,11 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
+from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
-BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others, about.
-BATCH_TV: Final = 0.34  # TV between both that must be detected.
-BATCH_CELLS: Final = 40  # Completions of a request, about.
+BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
 # Requests of batches that mix draft lengths, or greedy and sampled requests.
 BATCH_MIXED_REQUESTS: Final = 3_000
 BATCH_MIXED_ROUNDS: Final = 6  # Batches that they are in.
@@ -97,24 +96,45 @@ def alone_and_among_others(
     subject: CalledAsSampler, context: Context, rate: float, *, instance: Instance
 ) -> CheckResult:
     """Compare the completions of a request alone with those among odd ones, in a new order every time."""
-    code, rng = subject.code, context.stream("sampler/batch/orders")
-    request, generator = sampled_drafts(instance, 1, rng), code.generator(context.seed)
+    code = subject.code
+    rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
+    request, repeats = sampled_drafts(instance, 1, rng), BATCH_REPEATS
     odd = _among_odd_requests(request)
+    orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
-    def emitted(drafts: Paths, place: int) -> str:
-        tokens = code(drafts, generator).tokens[place]
-        return f"tokens {','.join(map(str, tokens[tokens >= 0]))}"
+    def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return how often each text was emitted; x after text n, padding -1, is text n V + 1 + x."""
+        vocab, text = instance.vocab_size, np.zeros(repeats, dtype=np.int64)
+        for token in np.stack(emitted, axis=1):
+            text = np.where(token < 0, text, text * vocab + 1 + token)
+        return np.bincount(text, minlength=sum(vocab**n for n in range(instance.draft_length + 2)))
 
-    def among(count: int) -> list[str]:
-        orders = (rng.permutation(KINDS) for _ in range(count))
-        return [emitted(chosen_requests(odd, order), int(order.argmin())) for order in orders]
+    alone = texts([code(request, generator).tokens[0] for _ in orders])
+    among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])
+    p_value = homogeneity_p_value(alone, among)
+    detail = (
+        "a request has the same distribution among greedy, one-hot and padded requests as alone "
+        f"({repeats} samples each)"
+    )
+    if p_value <= rate:
+        text = int(abs(alone - among).argmax())
+        shares = (f"{counts[text] / repeats:.1%}" for counts in (alone, among))
+        detail = (
+            f"a request emits {_tokens(text, instance.vocab_size)} in {next(shares)} of {repeats} calls "
+            f"alone, and in {next(shares)} among greedy, one-hot and padded requests"
+        )
+    scope, draws = (f"a request alone and among others: p-value {p_value:.3g}",), repeats * (1 + KINDS)
+    result = passed if p_value > rate else failed
+    return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
-    of_one = lambda count: [emitted(request, 0) for _ in range(count)]  # noqa: E731
-    alone = Experiment("alone", "a completion", dict, of_one)
-    what = "a request among greedy, one-hot and padded requests"
-    one = Experiment(what, "a completion", dict, among, reference=alone)
-    effort_of_both = Effort(math.inf, BATCH_REPEATS, wanted=BATCH_TV, pilot=BATCH_REPEATS // 4)
-    return compared(one, replace(context, rate=rate), effort_of_both, cells=BATCH_CELLS)
+
+def _tokens(text: int, vocab: int) -> str:
+    """Return the tokens of a completion by its number, x after text n being text n V + 1 + x."""
+    tokens: list[str] = []
+    while text:
+        text, token = divmod(text - 1, vocab)
+        tokens.insert(0, str(token))
+    return f"tokens {','.join(tokens)}"
 
 
 def _among_odd_requests(request: Paths) -> Paths:

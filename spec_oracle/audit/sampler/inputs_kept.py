@@ -5,10 +5,11 @@ Every array is copied before the call, and compared after it.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import DEPTH, SampledDrafts, one_of_each
@@ -53,7 +54,7 @@ def arrays_kept(
 
 
 def compared(
-    before: Sequence[Any],
+    before: Sequence[Numbers],
     after: Sequence[object],
     names: Iterable[str],
 ) -> CheckResult:

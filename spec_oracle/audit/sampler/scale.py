@@ -196,9 +196,12 @@ def _rows(vocab: int, length: int, kind: str, seed: int) -> _RowsInUse:
     return _RowsInUse(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
 
 
-def _drawn(up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]) -> Any:
+def _drawn(
+    up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]
+) -> NDArray[np.int64]:
     """Sample tokens of one row."""
-    return np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
+    drawn: NDArray[np.int64] = np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
+    return drawn
 
 
 @dataclass(frozen=True)

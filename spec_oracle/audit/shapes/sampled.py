@@ -181,27 +181,26 @@ def _chosen(
     Where nothing was traced, they are small ones of a design.
     """
     traced = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
-    if not (places := _smallest_first(context, traced)):
+    if not (places := _smallest_first(traced)):
         small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
         dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
         axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
         few = design(**{**axes, **context.shapes.only})
         first = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few.shapes]
-        places = _smallest_first(context, first[: few.of_values])
+        places = _smallest_first(first[: few.of_values])
     count = int(min(max(requests // SHAPES_REQUESTS, 1), SHAPES_MOST_SAMPLED))
     small_ones = max(count - SHAPES_LARGE, 1)
-    not_traced = _smallest_first(context, covered.not_traced)
+    not_traced = _smallest_first(covered.not_traced)
     large_ones = _spread(places[small_ones:], count - small_ones)
     return [*places[:small_ones], *large_ones, *_spread(not_traced, SHAPES_MOST_SAMPLED)]
 
 
-def _smallest_first(context: CheckContext, places: Sequence[Place]) -> list[Place]:
-    """Return the shapes without optional arguments, of types that count, by the size of a request.
+def _smallest_first(places: Sequence[Place]) -> list[Place]:
+    """Return the shapes without optional arguments, by the size of a request.
 
     Brief ones come last: with one open position, the bonus maybe, they show little.
     """
-    dtypes = context.shapes.dtypes
-    plain = (one for one in places if one[0].dtype in dtypes and not one[0].options)
+    plain = (one for one in places if not one[0].options)
     return sorted(plain, key=lambda place: (place[0].is_brief, place[0].numbers // place[0].batch))
 
 
