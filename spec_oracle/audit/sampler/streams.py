@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_affordable, sampled_drafts
@@ -18,6 +19,7 @@ from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.sampler.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.toy import Instance
@@ -32,8 +34,7 @@ STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
 def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether a function repeats itself on the same seed, and on no other.
 
-    Code that emits what a rule does with the same uniforms has no other streams than theirs. Pairs of seeds
-    say nothing of code whose distribution is wrong.
+    One that emits what a rule does with the same uniforms has no other streams than theirs.
     """
     pairs = STREAMS_ROUNDS * STREAMS_SEEDS * STREAMS_BATCH
     require_affordable(subject, context, 2 * STREAMS_REPEATED + 2 * pairs)
@@ -41,8 +42,9 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     drafts = sampled_drafts(instance, STREAMS_REPEATED, context.stream("sampler/streams"))
     same = partial(same_seed, subject, context, drafts=drafts, seed=context.seed)
     other = partial(other_seeds, subject, context, instance=instance)
-    is_only_same = context.findings.pair is not None or context.is_lossy(subject)
-    return first_failure(context.rate, *([same] if is_only_same else [same, other]))
+    if context.is_lossy(subject):
+        other = partial(unrelated_seeds, subject, context)
+    return first_failure(context.rate, *([same] if context.findings.pair is not None else [same, other]))
 
 
 @part
@@ -82,3 +84,19 @@ def other_seeds(
     two = pair_of_completions("completions of seeds s and s + 1", (instance, instance), pairs)
     looks = Effort(math.inf, STREAMS_SEEDS * STREAMS_BATCH, turns=STREAMS_ROUNDS - 1)
     return sampled([two], replace(context, rate=rate), looks)
+
+
+@part
+def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> CheckResult:
+    """Judge whether equal requests of neighbouring seeds are independent, whatever their distribution."""
+    rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
+    batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
+
+    def draw(design: CallSizes) -> NDArray[np.int64]:
+        drafts = equal_requests(batch, subject.num_paths)
+        seeds = rng.integers(2**31, size=2 * design.half).tolist()
+        calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)
+        return np.stack([np.concatenate(both) for both in calls])
+
+    found = independent(draw, [CallSizes((2 * batch,), turns // 2)], rate)
+    return replace(found, detail=f"seeds s and s + 1, {batch} requests each: {found.detail}")
