@@ -197,7 +197,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 def test_several_paths_run_what_is_made_for_them():
     function = as_sampler(verifiers.get("recursive_rejection"))
     sizes = {"vocabularies": (3,), "lengths": (1,), "batches": (1, 3), "paths": (1, 2)}
-    report, checks = audited(function, num_paths=2, draft_length=1, **sizes)
+    report, checks = audited(function, num_paths=2, draft_length=1, budget=60.0, **sizes)
     assert not [name for name, check in checks.items() if check.status in UNTRIED]
     assert report.subjects[0].rule == "recursive_rejection"
     assert report.exit_code == 0
