@@ -59,8 +59,8 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
     return verify
 
 
-traced = partial(specimen, "S10", "shapes", prefix="watched-")
-wrong = partial(specimen, "S10", "scale", prefix="watched-")
+traced = partial(specimen, "S13", "shapes", prefix="watched-")
+wrong = partial(specimen, "S13", "scale", prefix="watched-")
 right = partial(specimen, "control", declared="token", prefix="watched-")
 
 
