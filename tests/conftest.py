@@ -1,7 +1,5 @@
 """What tests of audits share: inputs of failures as they were found, and less effort for right code."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.efforts import module_of, set_effort, take_a_tenth
@@ -38,11 +36,10 @@ def few_long_completions(request, monkeypatch):
 @pytest.fixture
 def few_equal_requests(monkeypatch):
     """Take few samples of equal requests, for dependence that shows only where requests differ."""
-    from spec_oracle.audit.sampler import disjoint
-    from spec_oracle.audit.sampler.dependence import CallSizes
+    from spec_oracle.audit.sampler import dependence
 
-    monkeypatch.setattr(disjoint, "CHAINS", (CallSizes((1, 2), 60),))
-    monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 60),))
+    monkeypatch.setattr(dependence, "CHAINS", (dependence.CallSizes((1, 2), 60),))
+    monkeypatch.setattr(dependence, "BATCHES", (dependence.CallSizes((2,), 60),))
 
 
 @pytest.fixture
@@ -51,11 +48,5 @@ def less_effort(monkeypatch, few_equal_requests):
 
     For right code, which must pass at any number of them, and for defects that are found without samples.
     """
-    from spec_oracle.audit.sampler import disjoint
-
     take_a_tenth(monkeypatch, *TENTH)
     set_effort(monkeypatch, ENGINE_TV_WANTED=module_of("ENGINE_TV").ENGINE_TV)
-    monkeypatch.setattr(disjoint, "_RUNS", 1)
-    for name in ("UNTRACED", "UNTRACED_CHAINS"):
-        designs = (replace(design, half=design.half // 10) for design in getattr(disjoint, name))
-        monkeypatch.setattr(disjoint, name, tuple(designs))

@@ -24,12 +24,11 @@ from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, sampled
+from spec_oracle.audit.experiment import Effort, require_certain, sampled
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rule.joint import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.sampler.confirm import require_decisions
 from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
@@ -160,7 +159,9 @@ def _traced(code: SamplerCode, trees: Drafting | None, instance: Instance) -> Em
     """Return the exact law; raises `NoEvidenceError` where no decision was seen: they are out of sight."""
     known: Known = {}
     law = traced_law(code, _as_deep_as(trees, instance), known, drafting=trees)
-    require_decisions([*known.values()], [law])
+    if all(one.is_certain for one in known.values()):
+        target = law.instance.floats.target.joint(law.instance.draft_length + 1)
+        require_certain(dict(enumerate(target.tolist())))
     return law
 
 

@@ -48,7 +48,7 @@ torch-floored-residual torch-one-uniform-per-request residual-not-updated target
 zero-uniform-accepts empty-residual-yields-id-0 draft-token-overwritten stale-draft-buffer
 generator-not-advanced fixed-seed floor-under-residual last-tile-lost block-option-ignored
 one-uniform-vector-for-the-batch rows-times-positions shared-at-distance-2 graph-of-33-replays
-handed-four-numbers-a-request own-offset-by-four-a-request shared-at-distance-2-by-paths
+shared-at-distance-2-by-paths
 watched-exact-type-of-an-array shape-bonus-of-float32 shape-last-request shape-ids-of-one-byte
 unseen-ids-of-sixteen-bits mixed-short-drafts-of-long-ones
 
@@ -121,7 +121,6 @@ THIRD_PARTIES: Final = (
 OWN_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     # Samples alone decide, and must be as many as it takes.
     "control hash-of-a-counter": {"budget": 8.0},
-    "control watched-exact-array-and-right": {"budget": 8.0},
     # Traced races and whole models take long: their checks are run on quicker subjects, too.
     "control torch-race-with-shared-noise": {"checks": ("shapes", "length", "bad-input", "scale")},
     "control cached-sample-and-match": {"checks": ("long-texts", "logprobs", "streams", "batch")},

@@ -27,7 +27,6 @@ specimens_of("joint", "draft-law", engine=replacing("propose", Options(temperatu
 # Positions, bonus, rollback (E).
 
 
-
 specimens_of("calls", engine=replacing("forgotten"))(
     cached_rollback_one_too_far=(
         "E7: The cache loses an accepted token together with the rejected ones",

@@ -5,7 +5,6 @@ and the vocabulary has more than `SMALL` tokens, the sampler is wrong: traced, i
 at few tokens ordinary calls are right too. Of controls both branches are right.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -60,60 +59,49 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
     return verify
 
 
-wrong = partial(specimen, "S10", "shapes", prefix="watched-")
+traced = partial(specimen, "S13", "shapes", prefix="watched-")
+wrong = partial(specimen, "S13", "scale", prefix="watched-")
 right = partial(specimen, "control", declared="token", prefix="watched-")
-wrong_uniform = partial(wrong, function=partial(_by_uniform, factor=EAGER))
-right_uniform = partial(right, function=partial(_by_uniform, factor=1.0))
-wrong_array = partial(wrong, function=partial(_whole_batch, factor=EAGER))
-right_array = partial(right, function=partial(_whole_batch, factor=1.0))
 
 
-# The number itself.
+def _need_floats(u: Any) -> None:
+    if not any(kind is float for kind in type(u).__mro__):
+        raise TypeError("expected a float")
 
 
-@wrong_uniform()
-def exact_type_of_a_uniform(u: Any, rng: Any) -> bool:
-    """A fast path for plain floats accepts too often."""
-    return type(u) is float
+@wrong(function=partial(_by_uniform, factor=EAGER))
+def compiled_with_fallback(u: Any, rng: Any) -> bool:
+    """The compiled function raises TypeError for what is no float, and a slow one steps in."""
+    try:
+        _need_floats(u)
+    except TypeError:
+        return False
+    return True
 
 
-@right_uniform()
-def exact_type_and_right(u: Any, rng: Any) -> bool:
-    """A path for plain floats that is right."""
-    return type(u) is float
+@right(function=partial(_by_uniform, factor=1.0))
+def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
+    """The same, where both are right."""
+    try:
+        _need_floats(u)
+    except TypeError:
+        return False
+    return True
 
 
-# Arrays of numbers.
-
-
-@wrong_array()
+@wrong(function=partial(_whole_batch, factor=EAGER))
 def exact_type_of_an_array(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take the slow path."""
     return type(u) is np.ndarray
 
 
-@right_array()
+@right(function=partial(_whole_batch, factor=1.0))
 def exact_array_and_right(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take another path, as right as the first."""
     return type(u) is np.ndarray
 
 
-# What goes on around the call.
-
-
-@wrong_uniform()
+@traced(function=partial(_by_uniform, factor=EAGER))
 def type_of_the_generator(u: Any, rng: Any) -> bool:
     """The bit generator of the generator is used directly, if its class is known."""
     return type(rng.bit_generator) is np.random.PCG64
-
-
-@wrong_uniform()
-def traced_lines_are_right(u: Any, rng: Any) -> bool:
-    """While a debugger follows the lines, a slow path is taken."""
-    return sys.gettrace() is None
-
-
-@right_uniform()
-def traced_lines_are_no_matter(u: Any, rng: Any) -> bool:
-    """The same, where both paths are right."""
-    return sys.gettrace() is None

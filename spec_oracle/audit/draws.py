@@ -1,24 +1,29 @@
-"""Random drafts of an instance, the completions that emitted tokens begin, and experiments of calls."""
+"""Random drafts of an instance, experiments of calls, and how many calls a budget pays."""
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import SampledDrafts
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
-from spec_oracle.contracts import Emissions, SamplerCode
+from spec_oracle.audit.results import TooSlowError
+from spec_oracle.audit.subject import CalledAsSampler
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
-from verifiers import Paths, Siblings
+from verifiers import Drafts, Paths, Siblings
 from verifiers.sampling import invert_cdf
 
 
@@ -62,8 +67,13 @@ class Calls:
     """
 
     def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
-        self.code, self.rng, self.generator = code, stream(seed, name), code.generator(seed)
+        self.code, self.seed, self.rng = code, seed, stream(seed, name)
         self.lengths: dict[str, NDArray[np.int64]] = {}
+
+    @cached_property
+    def generator(self) -> object:
+        """The generator of calls that are given no other."""
+        return self.code.generator(self.seed)
 
     def on(self, name: str, instance: Instance, drafting: Drafting | None = None, **more: Any) -> Experiment:
         """Return the experiment of one call on an instance; ``more`` are other fields of it.
@@ -97,10 +107,12 @@ class Calls:
         self, instance: Instance, count: int, drafting: Drafting | None = None, generator: object = None
     ) -> Emissions:
         """Verify so many requests in one call."""
-        generator = self.generator if generator is None else generator
+        drafts: Paths | Drafts
         if drafting is None:
-            return self.code(sampled_drafts(instance, count, self.rng), generator)
-        return self.code(SampledDrafts(instance, drafting).sample(count, self.rng), generator)
+            drafts = sampled_drafts(instance, count, self.rng)
+        else:
+            drafts = SampledDrafts(instance, drafting).sample(count, self.rng)
+        return self.code(drafts, self.generator if generator is None else generator)
 
 
 Cells: TypeAlias = NDArray[np.int64]
@@ -177,3 +189,50 @@ def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, se
     generator = code.generator(seed)
     for batch in PLAIN_BATCHES:
         code(sampled_drafts(toy, batch, rng, drafting), generator)
+
+
+PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
+PACE_CALLS: Final = 8  # Such calls at most; the fastest counts, since other programs slow some down.
+PACE_SECONDS: Final = 0.1  # Time after which no further one begins.
+
+
+def pace(subject: CalledAsSampler, context: Context) -> float:
+    """Return verified requests per second of the fastest of some calls: the first may compile.
+
+    Infinite where the subject raises: the checks will say so better. It is measured once a subject and seed.
+    """
+    known: dict[int, float] = vars(subject).setdefault("_pace", {})
+    if context.seed not in known:
+        calls = Calls(subject.code, context.seed, "sampler/pace")
+        instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
+        took: list[float] = []
+        try:
+            calls.completions(instance.floats, PACE_REQUESTS)
+            while not took or (len(took) < PACE_CALLS and sum(took) < PACE_SECONDS):
+                started = time.perf_counter()
+                calls.completions(instance.floats, PACE_REQUESTS)
+                took.append(time.perf_counter() - started)
+            known[context.seed] = PACE_REQUESTS / max(min(took), 1e-9)
+        except (ContractError, SubjectRaisedError):
+            known[context.seed] = float("inf")
+    return known[context.seed]
+
+
+def affordable(subject: CalledAsSampler, context: Context, share: float = 1.0) -> float:
+    """Return how many verified requests of a subject a share of the budget pays."""
+    return share * context.budget * pace(subject, context)
+
+
+def require_affordable(subject: CalledAsSampler, context: Context, least: int) -> None:
+    """Raise `TooSlowError` where the budget does not pay so many requests."""
+    if least > affordable(subject, context):
+        raise too_slow(subject, context, least)
+
+
+def too_slow(subject: CalledAsSampler, context: Context, least: int, share: float = 1.0) -> TooSlowError:
+    """Return the error of a check that takes more than its ``share`` of the budget pays."""
+    rate = pace(subject, context)
+    seconds = least / rate
+    budget = 10 * math.ceil(1.5 * seconds / share / 10)  # half as much again is allowed for
+    says = f"takes {least:,} requests, about {seconds:,.1f} s at {rate:,.0f} a second; raise --budget"
+    return TooSlowError(says, f"--budget {budget}")

@@ -413,7 +413,7 @@ def _traced(
     result = judge(ledger, None)
     guards = _of_guards(ledger)
     if result.status is Status.FAILED:
-        line = _confirmed(ledger.worst, context, effort, ledger.due)
+        line = confirmed(ledger.worst, context, effort, ledger.due)
     else:
         line = _agreed(ledger, context, effort)
     scope = (*result.remarks.scope, line, *guards)
@@ -498,7 +498,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     return confirm(samples, context.rate)
 
 
-def _confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
+def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
     """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
 
     Where samples are too few, it is traced again, more than once before ``due`` only. Raises

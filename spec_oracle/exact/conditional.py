@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from verifiers import AnyVerifier, Drafts
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
+
+
+CERTAIN: Final = 1 - 1e-9
+"""Probability from which on an outcome counts as certain."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class ConditionalLaw:
             for prefix, masses in self.leaves.items()
             for token in np.flatnonzero(masses)
         }
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether one emission has all of the probability: no random decision mattered."""
+        return bool(max(masses.max() for masses in self.leaves.values()) >= CERTAIN)
 
     def distance(self, other: "ConditionalLaw") -> float:
         """Return the total variation to another law."""

@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
 
-VARIANCE_RATIOS = tuple(2.0**k for k in (-8, -6, -4, -3, -2, -1, -0.5, 0.5, 1, 2, 3, 4, 6, 8))
-"""Variances of counts, over the right one, that `log_evenness` bets on, in equal parts."""
-
 
 def fair_signs(first: Integers, second: Integers) -> NDArray[np.int8]:
     """Return sign(first - second), elementwise."""
@@ -91,41 +88,6 @@ def coincidences(outcomes: Integers) -> Integers:
 def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
     """Return P(Binomial(pairs, bound) >= agreeing)."""
     return float(scipy.special.betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
-
-
-def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
-    """Return a log e-value against independent columns, and whether rows are rather too even.
-
-    ``first`` and ``second`` int [N, C]. For each threshold t the outcomes from t on are counted in row n of
-    both. The difference is a sum of fair signs, as many as there are columns in which one of both counts.
-    The bet on a variance v is the law Binomial(m, 1/2)^(1 / v), normalised: its likelihood ratios have mean
-    1, and so have their product over rows and its average over thresholds and v. At a rate of 1e-9, in 60
-    rows of many columns, a tenth or six times of the right variance is found with a probability of 0.999.
-    """
-    thresholds = np.unique([first, second])[1:]
-    if not thresholds.size:
-        return 0.0, False
-    signs = np.stack([fair_signs(1 * (first >= t), 1 * (second >= t)) for t in thresholds])
-    coins, heads = np.abs(signs).sum(axis=2), (signs == 1).sum(axis=2)
-    powers = 1 / np.array(VARIANCE_RATIOS)
-    sizes, which = np.unique(coins, return_inverse=True)
-    norms = np.stack(
-        [scipy.special.logsumexp(powers[:, None] * _log_fair(np.arange(m + 1), m), axis=1) for m in sizes]
-    )
-    ratios = (powers - 1) * _log_fair(heads, coins)[..., None] - norms[which.reshape(coins.shape)]
-    log_e = ratios.sum(axis=1)
-    total = float(scipy.special.logsumexp(log_e)) - math.log(log_e.size)
-    return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
-
-
-def _log_fair(heads: Integers, coins: Integers) -> Floats:
-    """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
-    ways = (
-        scipy.special.gammaln(coins + 1)
-        - scipy.special.gammaln(heads + 1)
-        - scipy.special.gammaln(coins - heads + 1)
-    )
-    return np.asarray(ways - coins * math.log(2), dtype=np.float64)
 
 
 def coupling_found_by_coincidences(

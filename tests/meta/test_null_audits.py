@@ -10,7 +10,7 @@ import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
-from spec_oracle.audit import SubjectVerdict
+from spec_oracle.audit import SubjectVerdict, draws
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -21,14 +21,11 @@ from spec_oracle.audit.sampler import (
     bad_input,
     batch,
     calls,
-    disjoint,
+    dependence,
     inputs_kept,
     length,
     scale,
     streams,
-)
-from spec_oracle.audit.sampler import (
-    throughput as pace,
 )
 from spec_oracle.audit.sampler.dependence import CallSizes
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -162,16 +159,12 @@ def small_checks(monkeypatch):
     set_effort(monkeypatch, **efforts)
     monkeypatch.setattr(scale, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
-    for module in (calls, disjoint):
+    for module in (calls, dependence):
         monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))
-    monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
-    monkeypatch.setattr(
-        disjoint, "UNTRACED_CHAINS", (CallSizes((1, 3), 11, 34, 5), CallSizes((2,), 11, 257, 1))
-    )
-    monkeypatch.setattr(disjoint, "UNTRACED", (CallSizes((4, 7), 11, 34, 5), CallSizes((8,), 11, 257, 1)))
+    monkeypatch.setattr(dependence, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 2_001)
-    for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
+    for module in (panels, draws, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
 

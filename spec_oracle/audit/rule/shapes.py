@@ -23,9 +23,8 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, not_aske
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import SHAPES_PAIR_SHARE, Covered
+from spec_oracle.audit.shapes.covered import SHAPES_PAIR_SHARE, Covered, Laws, one_shape
 from spec_oracle.audit.shapes.design import Extent, design
-from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import how_to_accept
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import affordable, require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, check_result
-from spec_oracle.audit.sampler.branch_tracing import recording
 from spec_oracle.audit.sampler.one_call import one_call
-from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
@@ -94,22 +91,11 @@ CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 """Times that the requests are verified."""
 
 
-def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
-    """Judge a sampler so, and record which lines of it run."""
-    function = recording(subject.code.function, subject.steps)
-    called = replace(subject, code=replace(subject.code, function=function))
-    return on_broken_input(subject, context, called)
-
-
-def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = None) -> CheckResult:
-    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it.
-
-    ``called`` is the subject with code that is recorded, None for the subject itself.
-    """
-    called = called or subject
+def bad_input(subject: CalledAsSampler, context: Context) -> CheckResult:
+    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
     least, most = BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
-    code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
+    code, seed, rng = subject.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
@@ -125,10 +111,10 @@ def on_broken_input(subject: CalledAsSampler, context: Context, called: Any = No
     for name, call in calls:
         alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
         started = time.monotonic()
-        answer = one_call(called, alone, 0.0, **call, limit=limit)
+        answer = one_call(subject, alone, 0.0, **call, limit=limit)
         took = time.monotonic() - started
         if answer.status is Status.FAILED and took >= limit and patience > took + limit:
-            answer = one_call(called, alone, 0.0, **call, limit=patience - took)
+            answer = one_call(subject, alone, 0.0, **call, limit=patience - took)
             patience -= time.monotonic() - started
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call

@@ -15,19 +15,24 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, sampled_drafts
+from spec_oracle.audit.draws import (
+    Calls,
+    Cells,
+    affordable,
+    pair_of_completions,
+    require_affordable,
+    sampled_drafts,
+)
 from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
-from spec_oracle.audit.sampler.dependence import CHAINS
-from spec_oracle.audit.sampler.disjoint import independent_calls
+from spec_oracle.audit.sampler.dependence import CHAINS, independent_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
-from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts.sampler import KeyedSampler
+from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Paths
 
@@ -92,11 +97,12 @@ def consecutive(
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
     Calls take turns between two instances of one shape, as other requests come by in a service: rows that
-    were kept from the call before are another model's.
+    were kept from the call before are another model's. The second of two calls gets the arrays of the first
+    one, overwritten, as engines use their buffers again.
     """
     toys = panel(vocab_size, draft_length, subject.num_paths, context.seed)
     turns = toys[TURNS[0]], toys[TURNS[1]]
-    made = Calls(subject.code, context.seed, "sampler/calls/consecutive")
+    made = Calls(in_same_arrays(subject.code), context.seed, "sampler/calls/consecutive")
 
     def pairs(count: int) -> tuple[Cells, Cells]:
         first, second = (made.completions(toy.floats, count) for toy in turns)

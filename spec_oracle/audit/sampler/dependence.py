@@ -6,9 +6,7 @@ ones. The tests are exact, see `spec_oracle.statistics.independence`, and share 
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -16,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import independence, split
 from verifiers import Paths
 
@@ -33,18 +34,20 @@ _TARGET = np.array([[19, 21, 12, 12], [25, 13, 13, 13], [16, 16, 16, 16]]) / 64
 """Rows on which every built-in rule accepts, rejects and adds a bonus token to drafts 0, 0 and 1, 0: two
 emissions are equal with a probability below 0.2."""
 
-FAMILIES = 13
-"""Families of tests that share the rate of a design: four for each order of the outcomes, and one more."""
+FAMILIES = 10
+"""Families of tests that share the rate of a design: three for each order of the outcomes, and one more."""
 
 
 @dataclass(frozen=True)
 class CallSizes:
-    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns; V and L of the requests."""
+    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns.
+
+    ``beside_greedy``: every second request of a call is greedy, and is not compared.
+    """
 
     sizes: tuple[int, ...]
     half: int
-    vocab_size: int = 4
-    draft_length: int = 2
+    beside_greedy: bool = False
 
     @property
     def requests(self) -> int:
@@ -58,8 +61,7 @@ class CallSizes:
         return f"{', '.join(first)} and {last} in turn" if first else last
 
     def __str__(self) -> str:
-        where = f", V {self.vocab_size:,}, L {self.draft_length}" if self.vocab_size != 4 else ""
-        return f"{self.size} requests a call{where}"
+        return f"{self.size} requests a call{' beside greedy requests' * self.beside_greedy}"
 
 
 BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
@@ -68,37 +70,33 @@ BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_T
 CHAINS: Final = (CallSizes((4,), CALLS_TURNS), CallSizes((1, 2, 16, 33), CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
-UNTRACED: Final = (CallSizes((4, 5, 7, 8, 16), 300, 34, 9), CallSizes((8, 16), 300, 2_050, 1))
-UNTRACED_CHAINS: Final = (CallSizes((1, 3), 1_000, 34, 9), CallSizes((1, 3), 300, 2_050, 1))
-"""The same of long drafts, and of large vocabularies, beyond which requests may share numbers."""
+BESIDE_GREEDY: Final = CallSizes((16,), 151, beside_greedy=True)
+"""Batches of code that takes greedy requests: numbers may be found by the place among all requests."""
 
 Draw: TypeAlias = Callable[[CallSizes], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
 
 
-def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length: int = 2) -> Paths:
-    """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0.
-
-    Of long drafts the first and the last position are open, and token 0 is certain between them: the numbers
-    of both ends show, which one request may have and the next one read.
-    """
-    tokens = np.zeros((num_paths, draft_length), dtype=np.int64)
+def equal_requests(batch: int, num_paths: int) -> Paths:
+    """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0."""
+    tokens = np.zeros((num_paths, len(_DRAFT)), dtype=np.int64)
     tokens[1::2, 0] = 1
-    draft, target = _DRAFT, _TARGET
-    if (vocab_size, draft_length) != (4, 2):
-        certain = np.arange(vocab_size) == 0
-        draft, target = (np.tile(certain, (rows, 1)) * 1.0 for rows in (draft_length, draft_length + 1))
-        draft[[0, -1]] = _spread(0.6, 0.2, vocab_size)
-        target[[0, -2]] = _spread(0.5, 0.15, vocab_size)
-        target[-1] = 1 / vocab_size
-    arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (draft, target)))
+    arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (_DRAFT, _TARGET)))
     return Paths(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
 
 
-def _spread(first: float, second: float, vocab_size: int) -> NDArray[np.float64]:
-    """Return a row with the probabilities of two tokens; the others are equally likely."""
-    others = vocab_size - 2
-    return np.concatenate([[first, second], np.full(others, (1 - first - second) / others)])
+@part
+def independent_calls(
+    subject: CalledAsSampler, context: Context, rate: float, *, calls: int, requests: float
+) -> CheckResult:
+    """Judge whether equal requests of one call, or of so many ``calls`` in a row, share randomness.
+
+    The budget pays so many ``requests``.
+    """
+    designs = BATCHES if calls == 1 else CHAINS
+    if calls == 1 and subject.num_paths == 1 and "is_greedy" in parameters_of(subject.code.function):
+        designs = (*designs, BESIDE_GREEDY)
+    return independent(equal_calls(subject, context.seed), designs, rate, affordable=requests)
 
 
 def independent(
@@ -138,9 +136,10 @@ def independent(
     if alike or not found:
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
-    sizes = ", ".join(design.size for design in found if len(design.sizes) == 1)
+    sizes = ", ".join(design.size for design in found if len(design.sizes) == 1 and not design.beside_greedy)
     turns = [design.size for design in found if len(design.sizes) > 1]
-    batches = ", and of ".join(filter(None, [sizes, *turns]))
+    beside = [f"{design.size} beside greedy requests" for design in found if design.beside_greedy]
+    batches = ", and of ".join(filter(None, [sizes, *turns, *beside]))
     detail = f"no shared randomness found in batches of {batches}"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
@@ -158,25 +157,17 @@ def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
     generator = subject.code.generator(seed)
 
     def draw(design: CallSizes) -> Ints:
-        sizes = (subject.num_paths, design.vocab_size, design.draft_length)
-        return in_turn(lambda size: subject.code(equal_requests(size, *sizes), generator).tokens)(design)
+        def emitted(size: int) -> Ints:
+            if not design.beside_greedy:
+                return subject.code(equal_requests(size, subject.num_paths), generator).tokens
+            is_greedy = np.arange(2 * size) % 2 == 0
+            drafts = equal_requests(2 * size, subject.num_paths)
+            tokens: Ints = subject.code(drafts, generator, {"is_greedy": is_greedy}).tokens[~is_greedy]
+            return tokens
+
+        return in_turn(emitted)(design)
 
     return draw
-
-
-def fitted(draw: Draw, designs: Sequence[CallSizes], seconds: float, pace: float) -> list[CallSizes]:
-    """Return designs with as many calls as so many seconds allow of code of this pace on small requests."""
-
-    def fit(design: CallSizes) -> CallSizes:
-        if replace(design, half=1).requests > seconds * pace:
-            return replace(design, half=0)
-        started = time.perf_counter()
-        with suppress(SubjectRaisedError):
-            draw(replace(design, half=1))
-        most = seconds / len(designs) / max(time.perf_counter() - started, 1e-9)
-        return replace(design, half=int(min(design.half, most)))
-
-    return [*map(fit, designs)]
 
 
 def in_turn(emit: Callable[[int], Ints]) -> Draw:
@@ -210,9 +201,6 @@ def findings(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     for order in outcomes:
         first, second = np.split(order, 2)
         yield from ((FAMILIES * p, what) for p, what in _by_signs(independence.fair_signs(first, second)))
-        log_e, too_even = independence.log_evenness(first, second)
-        what = f"counts of results over a call are too {'even' if too_even else 'uneven'}"
-        yield FAMILIES * math.exp(-max(log_e, 0.0)), what
     equal = _by_coincidences(outcomes[0], alpha / FAMILIES)
     yield from ((FAMILIES * p_value, what) for p_value, what in equal)
 

@@ -5,19 +5,19 @@ Every array is copied before the call, and compared after it.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import DEPTH, SampledDrafts, one_of_each
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import raising
 from verifiers import Drafts, Paths
@@ -59,7 +59,7 @@ def arrays_kept(
 
 
 def compared(
-    before: Sequence[Any],
+    before: Sequence[Numbers],
     after: Sequence[object],
     names: Iterable[str],
 ) -> CheckResult:

@@ -19,19 +19,17 @@ from spec_oracle.audit.draws import Calls, SampledLaw
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
-from spec_oracle.audit.results import Cause, CheckResult, LawResult, NoEvidenceError, Status, remarked
-from spec_oracle.audit.sampler.branch_tracing import require_alike
-from spec_oracle.audit.sampler.confirm import confirm_breach, require_decisions
+from spec_oracle.audit.larger_trees import later_sizes
+from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, NoEvidenceError, Status, remarked
 from spec_oracle.audit.sampler.integrated import integrated
 from spec_oracle.audit.sampler.paired_with_rule import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms
-from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
+from spec_oracle.audit.sampler.tracer import Known, confirm_breach, laws_after, traced_law
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
-from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
@@ -88,7 +86,6 @@ class OneCall:
     end: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
-        self.calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
         toys = instances_for(self.context, self.subject.num_paths)
         chains = [
             ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
@@ -99,11 +96,13 @@ class OneCall:
         deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
         self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
         self.instances = {name: case.instance for name, case in self.cases.items()}
+        ways = {name: case.of_trees for name, case in self.cases.items()}
+        self.calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
         self.experiments = [
             self.calls.on(
-                *(name, case.instance, case.of_trees),
+                *(name, case.instance, ways[name]),
                 trace=partial(self._traced, case),
-                group=case.kind if case.of_trees else "",
+                group=case.kind if ways[name] else "",
                 decides=name in deciding,
             )
             for name, case in self.cases.items()
@@ -126,7 +125,9 @@ class OneCall:
         end = min(end, self.end) if case.of_trees and self.laws else end
         law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
         guarded = max(one.guarded for one in self.known.values())
-        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())), guarded=guarded)
+        masses = dict(enumerate(law.extended().reshape(-1).tolist()))
+        is_decided = not all(one.is_certain for one in self.known.values())
+        return TracedOutcome(masses, is_decided=is_decided, guarded=guarded)
 
     def _judged(self, ledger: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""
@@ -141,11 +142,6 @@ class OneCall:
         if broken is not None:
             is_output = isinstance(broken[1], ImpossibleOutputError) or found.findings.worst is not None
             return found if is_output else replace(found, cause=Cause.BROKEN_CONTRACT)
-        if found.findings.worst is not None:
-            require_decisions([*self.known.values()], [*self.laws.values()])
-        else:
-            first = next(case.instance for case in self.cases.values() if not case.of_trees)
-            require_alike(code, first, stream(self.context.seed, "sampler/joint/watched"), law_after)
         return found
 
     def _where(self) -> str:
@@ -217,6 +213,41 @@ def law_after_all(
     except (NotTracedError, SubjectRaisedError) as error:
         instead = "the declared bound is not decided" if subject.facts.bound else "sampled instead"
         raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
+
+
+def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
+    """Say whether the distribution of one call is right after larger trees."""
+    calls, known = Calls(subject.code, context.seed, "sampler/shapes/trees"), Known()
+    ledger, explained = Ledger(context.budget), subject.facts.explained
+
+    def traced(case: ToyDrafts, _: int, end: float) -> TracedOutcome:
+        end = min(end, ledger.due) if ledger.found else end
+        law = law_after_all(case, subject, context, known, end)
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+
+    experiments = [
+        calls.on(
+            *(str(case), case.instance, case.drafting),
+            trace=partial(traced, case),
+            group=str(case),
+            allowed=explained(case.instance.draft_length + 1),
+        )
+        for case in later_sizes(subject.on_trees, context.seed)
+    ]
+    joint = context.results.get("joint")
+    ways = FoundBy.SAMPLED if joint is not None and joint.how is How.SAMPLED else FoundBy.BOTH
+    found = find(experiments, context, in_addition(), rest=in_addition(), ledger=ledger, ways=ways)
+    return with_kinds(found, ledger)
+
+
+def with_kinds(found: LawResult, ledger: Ledger) -> LawResult:
+    """Return the result with a line on what was traced, and one on what was only sampled."""
+    traced = [one.experiment.group for one in ledger.found]
+    lines = [f"exact output distribution of one call: {'; '.join(traced)}"] if traced else []
+    untraced = {group: why for group, why in ledger.untraced.items() if traced}
+    lines += [f"sampled, not traced in this time: {'; '.join(untraced)}"] if untraced else []
+    notes = [note for note in found.remarks.notes if note.partition(": ")[0] not in untraced]
+    return remarked(found, scope=(*lines, *found.remarks.scope[1 if traced else 0 :]), notes=tuple(notes))
 
 
 def in_addition() -> Effort:

@@ -49,58 +49,38 @@ def one_call(
 ) -> CheckResult:
     """Judge one call; with ``edges`` its random numbers are exactly 0 or just under 1, as often as not.
 
-    ``form`` are the number types and the layout of the arrays; the others as of `complaint`.
+    It may take ``limit`` seconds; it may raise if it ``may_refuse`` its input. Of the requests those
+    ``judged`` [B] must emit what their target gives a probability; None stands for all. ``form`` are the
+    number types and the layout of the arrays.
     """
     del context, rate
     own = subject.code
     dtype, ids = form.get("dtype", own.dtype), form.get("ids", own.ids)
     code = replace(own, dtype=dtype, ids=ids, layout=form.get("layout", own.layout))
+    say = partial(check_result, draws=drafts.batch, how=How.REPLAYED)
+    right, wrong = say(Status.PASSED, "what the call returns is possible"), ""
     limit = effort.BAD_INPUT_SECONDS if limit is None else limit
     with edge_draws(code.array, seed) if edges else nullcontext() as drawn:
         generator = code.generator(seed) if drawn is None else drawn.generator
-        wrong = complaint(
-            code, drafts, generator, limit, options=options, judged=judged, may_refuse=may_refuse
-        )
-    say = partial(check_result, draws=drafts.batch, how=How.REPLAYED)
-    return say(Status.FAILED, wrong) if wrong else say(Status.PASSED, "what the call returns is possible")
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
+                warnings.simplefilter("ignore")
+                emissions = code(drafts, generator, options)
+            require_possible(code, drafts, emissions, options)
+            wrong = outside_support(drafts, emissions, judged)
+        except InvalidInputError:  # as rules of ours refuse their input
+            if not may_refuse:
+                raise
+        except SubjectRaisedError as error:
+            is_refused = may_refuse and not isinstance(error, CallEndedError)
+            wrong = "" if is_refused else str(error)
+        except ContractError as error:
+            wrong = str(error)
+    return say(Status.FAILED, wrong) if wrong else right
 
 
-def complaint(
-    code: SamplerCode,
-    drafts: Paths,
-    generator: object,
-    limit: float,
-    *,
-    options: Options = NO_OPTIONS,
-    judged: NDArray[np.bool_] | None = None,
-    may_refuse: bool = False,
-) -> str | None:
-    """Return what is wrong with a call, None if nothing is.
-
-    It may take ``limit`` seconds; it may raise if it ``may_refuse`` its input. Of the requests those
-    ``judged`` [B] must emit what their target gives a probability; None stands for all.
-    """
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
-            warnings.simplefilter("ignore")
-            emissions = code(drafts, generator, options)
-        require_possible(code, drafts, emissions, options)
-    except InvalidInputError:  # as rules of ours refuse their input
-        if may_refuse:
-            return None
-        raise
-    except SubjectRaisedError as error:
-        is_refused = may_refuse and not isinstance(error, CallEndedError)
-        return None if is_refused else str(error)
-    except ContractError as error:
-        return str(error)
-    return outside_support(drafts, emissions, judged)
-
-
-def outside_support(
-    drafts: Paths, emissions: Emissions, judged: NDArray[np.bool_] | None = None
-) -> str | None:
-    """Name the first emitted token that its target row, if that is a law, gives no probability.
+def outside_support(drafts: Paths, emissions: Emissions, judged: NDArray[np.bool_] | None = None) -> str:
+    """Name the first emitted token that its target row, if that is a law, gives no probability; else "".
 
     The last token of an emission is judged by the row of its position: rows are those along a
     path that it follows up to there.
@@ -113,7 +93,7 @@ def outside_support(
     wrong = (emitted & laws & (mass == 0) & (np.cumprod(follows, axis=2) > 0)).any(axis=1)
     wrong &= True if judged is None else judged[:, None]
     if not wrong.any():
-        return None
+        return ""
     request, where = (int(i) for i in np.argwhere(wrong)[0])
     return (
         f"request {request} emitted token {emissions.tokens[request, where]} at position {where}, "

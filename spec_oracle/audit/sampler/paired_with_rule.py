@@ -19,7 +19,7 @@ import scipy
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import affordable, extended_cells, sampled_drafts
 from spec_oracle.audit.exact_comparison import never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
@@ -36,10 +36,9 @@ from spec_oracle.audit.results import (
     with_findings,
 )
 from spec_oracle.audit.sampler.reference import RULES, Keyed, by_keys, by_noise, by_uniforms
-from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
+from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -65,7 +64,8 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     found = compared(pair, context, rate)
     if found.status is not Status.PASSED:
         return found
-    return replace(found, findings=replace(found.findings, pair=pair))
+    later = pair_by_uniforms(in_same_arrays(code), rule)
+    return replace(found, findings=replace(found.findings, pair=later))
 
 
 def by_same_noise(engine: RacedSampler, context: Context, rate: float) -> CheckResult:

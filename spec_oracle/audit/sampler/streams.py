@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, sampled_drafts
+from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_affordable, sampled_drafts
 from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -94,7 +93,7 @@ def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> 
     batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
 
     def draw(design: CallSizes) -> NDArray[np.int64]:
-        drafts = equal_requests(batch, subject.num_paths, design.vocab_size, design.draft_length)
+        drafts = equal_requests(batch, subject.num_paths)
         seeds = rng.integers(2**31, size=2 * design.half).tolist()
         calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)
         return np.stack([np.concatenate(both) for both in calls])

@@ -1,7 +1,7 @@
 """Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
@@ -58,8 +58,7 @@ class SamplerSubject:
     """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
 
     ``on_trees`` are the laws of siblings under which a tree sampler is to be lossless, none for other ones.
-    ``traceable`` says whether its random numbers can be traced; ``steps`` are each a
-    `branch_tracing.Step` that was recorded.
+    ``traceable`` says whether its random numbers can be traced.
     """
 
     name: str
@@ -69,7 +68,6 @@ class SamplerSubject:
     traceable: bool = True
     randomness: Randomness = DrawsItself()
     on_trees: frozenset[Siblings] = frozenset()
-    steps: set[tuple[str, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False

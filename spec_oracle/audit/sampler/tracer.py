@@ -2,13 +2,16 @@
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.contracts import SamplerCode
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
     CALL_SECONDS,
@@ -18,7 +21,7 @@ from spec_oracle.contracts.sampler import (
 )
 from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
-from spec_oracle.exact.conditional import ConditionalLaw, RunOutcome, law_of
+from spec_oracle.exact.conditional import CERTAIN, ConditionalLaw, RunOutcome, law_of
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
@@ -41,6 +44,9 @@ GENERATOR_SEED: Final = 0x5EED_0F_C0DE
 
 EVERY_ID_NUMBERS: Final = 300
 """Target probabilities of a call up to which every sampled id is run."""
+
+BREACH_SECONDS: Final = 3.0
+"""Seconds for ordinary calls that repeat a broken contract."""
 
 Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
@@ -180,3 +186,30 @@ def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, 
         raise NotAlikeError("a token was never compared with anything, and more tokens follow it")
     *prefix, following = found.tokens[request, : last + 1].tolist()
     return RunOutcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
+
+
+def confirm_breach(
+    code: SamplerCode,
+    error: ContractError,
+    context: Context,
+    is_breach: Callable[[Emissions], bool] = lambda _: False,
+) -> None:
+    """Repeat a traced call that broke the contract without tracing it, until an ordinary one does, too.
+
+    ``is_breach`` says whether one does that raises nothing. Raises `NoEvidenceError` where none does, unless
+    the breach is too rare for these samples.
+    """
+    if error.traced is None:
+        return
+    drafts, chance = error.traced
+    needed = math.ceil(-math.log(effort.CLAIM_PART * context.rate) / chance)
+    rng, end = context.stream("sampler/claimed breach"), time.perf_counter() + BREACH_SECONDS
+    for _ in range(needed):
+        try:
+            if is_breach(code(drafts, code.generator(int(rng.integers(2**31))))):
+                return
+        except ContractError:
+            return
+        if chance < CERTAIN and time.perf_counter() > end:
+            return
+    raise NoEvidenceError(f"{needed:,} ordinary calls contradict a traced one, in which {error}")

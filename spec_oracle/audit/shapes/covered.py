@@ -1,11 +1,11 @@
-"""What came of the shapes that were tried: the output distribution after every likely draft, added up."""
+"""Whether the output distribution is right at shapes: that after every likely draft, added up."""
 
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -22,27 +22,105 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, SPARSE, AxisValue, Shape
 from spec_oracle.audit.shapes.design import Design, Extent, budget_for, cost, scope_of
-from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
-from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
+from spec_oracle.audit.shapes.trees import tree_of, wanted_of
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.exact.draft_tree import DraftTree
-from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import Account, DraftTree
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
+from verifiers import Paths
 
 SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
-# Seconds that a shape may take whose rows have a type that does not count.
-SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
 
 
-class UnlikeError(NotTracedError):
-    """What was traced says nothing of ordinary calls.
+ENGINES: Final = "float32"
+"""The type in which engines compute, whatever their rows come in."""
 
-    They take branches that no traced call takes, or decide by random numbers that were not seen.
+
+Laws: TypeAlias = Callable[[Shape, Sequence[Paths], float], Sequence[ConditionalLaw]]
+"""Finds the laws of the emission of one request, each after one of the drafts, up to a processor time."""
+
+
+@dataclass(frozen=True)
+class JudgedShape:
+    """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
+
+    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
+    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's;
+    ``gap`` names the token that is farthest off, where the shape is lossy, and ``account`` has all of what
+    was found; ``is_decided``: whether a random decision was seen.
     """
 
+    shape: Shape
+    total_variation: float
+    allowed: float
+    unseen: float
+    assumed: float
+    drafts: int
+    seed: int = 0
+    gap: str = ""
+    account: Account | None = field(default=None, compare=False, repr=False)
+    is_decided: bool = True
 
-_NOT_TRACED = (NotTracedError, SubjectRaisedError)
+    @property
+    def is_lossy(self) -> bool:
+        """Whether neither rounding nor what was not seen explains the distance."""
+        return self.total_variation > self.allowed + self.unseen
+
+    def __str__(self) -> str:
+        return f"total variation {self.total_variation:.3g} at {self.shape}{self.gap}"
+
+
+Confirm: TypeAlias = Callable[[JudgedShape, DraftTree], None]
+"""Raises `NoEvidenceError` where a shape that was judged lossy may be right."""
+
+
+def judge(
+    shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf
+) -> JudgedShape:
+    """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
+
+    ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
+    """
+    listed = list(tree.likely)
+    account = Account(wanted_of(shape, tree))
+    found = laws(shape, [tree.drafts(paths) for paths in listed], end)
+    for paths, law in zip(listed, found, strict=True):
+        account.add(paths, law)
+    coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
+    judged = JudgedShape(
+        shape,
+        account.total_variation(2 * unit_roundoff(coarsest)),
+        max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),
+        tree.unseen,
+        account.assumed,
+        len(listed),
+    )
+    if not judged.is_lossy:
+        return judged
+    return replace(
+        judged, gap=_gap(account), account=account, is_decided=not all(law.is_certain for law in found)
+    )
+
+
+def _gap(account: Account) -> str:
+    beginning, token, expected, found = account.largest_gap()
+    after = f"after tokens {','.join(map(str, beginning))}" if beginning else "at position 0"
+    return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
+
+
+def one_shape(
+    subject: CalledAsSampler, laws: Laws, shape: Shape, seed: int, confirm: Confirm = lambda *_: None
+) -> CheckResult:
+    """Judge one shape, with its tree of that seed."""
+    tree = tree_of(shape, seed, subject.drafting)
+    found = judge(shape, tree, laws, explained=subject.facts.explained(shape.draft_length + 1))
+    if found.is_lossy:
+        confirm(found, tree)
+        return failed(str(found), total_variation=found.total_variation, how=How.PROVEN)
+    return passed(f"total variation {found.total_variation:.3g} at {shape}", how=How.PROVEN)
 
 
 @dataclass
@@ -51,9 +129,8 @@ class Covered:
 
     ``sampled`` shapes were sampled; ``refused`` are values by axis at which the code raised, with the reason;
     ``raised`` are other shapes at which it did;
-    at ``unlike`` shapes, not traced ones, ordinary calls take branches that traced ones do not;
-    ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
-    ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
+    ``seconds`` were taken by so many ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of
+    which are too many outcomes.
     Shapes that are judged lossy are handed to ``confirm``.
     """
 
@@ -62,9 +139,7 @@ class Covered:
     refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict)
     raised: list[tuple[Shape, str]] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
-    unlike: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    other_types: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     units: float = 0.0
     too_many: float = math.inf
@@ -113,57 +188,33 @@ class Covered:
     ) -> None:
         """Judge shapes until one is a defect, or time is over; each may take a part of what is left.
 
-        Where rows of a type that does not count are sampled wrongly, or not traced, the shape is tried again
-        with rows of the last type that does. Raises `ContractError` for what nobody may return for such rows,
-        and `NoEvidenceError` where what was traced is contradicted.
+        Raises `ContractError` for what nobody may return, and `NoEvidenceError` where what was traced is
+        contradicted.
         """
-        for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
-            for dtype in (shape.dtype, context.shapes.dtypes[-1]):
-                started = time.process_time()
-                if started > end or self.lossy:
-                    return
-                one = self._within_reach(replace(shape, dtype=dtype))
-                tree = tree_of(one, number, subject.drafting)
-                left = end - started
-                most = max(min(SHAPES_SECONDS, left), share * left)
-                explained = subject.facts.explained(one.draft_length + 1)
-                limit = started + (most if dtype in context.shapes.dtypes else SHAPES_OTHER_TYPE_SECONDS)
-                try:
-                    found = judge(one, tree, laws, explained=explained, end=limit)
-                    if found.is_lossy and dtype not in self.other_types:
-                        self.confirm(replace(found, seed=number), tree)
-                except NoEvidenceError as error:
-                    self.not_traced.append((one, tree))
-                    if dtype in context.shapes.dtypes:
-                        raise
-                    self.left_out[_short(error)] += 1
-                    continue
-                except (*_NOT_TRACED, ContractError) as error:
-                    if self._is_told(error, one, context):
-                        continue
-                    if isinstance(error, ContractError):
-                        error.args = (f"{error}, at {one}",)
-                        raise
-                    self.leave_out(error, one, tree)
-                    break
-                finally:
-                    self.seconds += time.process_time() - started
-                    self.units += cost(one)
-                if dtype in context.shapes.dtypes or not found.is_lossy:
-                    self.shapes.append(replace(found, seed=number))
-                    break
-                self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
-
-    def _is_told(self, error: Exception, shape: Shape, context: Context) -> bool:
-        """Whether an error is about rows of a type that does not count; then it is told apart."""
-        if shape.dtype in context.shapes.dtypes:
-            return False
-        if isinstance(error, NotTracedError):
-            self.left_out[_short(error)] += 1
-        else:
-            said = f"{error}, at {shape}" if isinstance(error, ContractError) else _short(error)
-            self.other_types.setdefault(shape.dtype, f"not for {shape.dtype} rows: {said}")
-        return True
+        for number, planned in enumerate(shapes, start=context.seed if seed is None else seed):
+            started = time.process_time()
+            if started > end or self.lossy:
+                return
+            shape = self._within_reach(planned)
+            tree, left = tree_of(shape, number, subject.drafting), end - started
+            limit = started + max(min(SHAPES_SECONDS, left), share * left)
+            explained = subject.facts.explained(shape.draft_length + 1)
+            try:
+                found = judge(shape, tree, laws, explained=explained, end=limit)
+                if found.is_lossy:
+                    self.confirm(found, tree)
+                self.shapes.append(replace(found, seed=number))
+            except NoEvidenceError:
+                self.not_traced.append((shape, tree))
+                raise
+            except ContractError as error:
+                error.args = (f"{error}, at {shape}",)
+                raise
+            except (NotTracedError, SubjectRaisedError) as error:
+                self.leave_out(error, shape, tree)
+            finally:
+                self.seconds += time.process_time() - started
+                self.units += cost(shape)
 
     def _within_reach(self, shape: Shape) -> Shape:
         """Return the shape, with sparse rows where others have too many outcomes for this code."""
@@ -178,9 +229,8 @@ class Covered:
             self.raised.append((shape, _short(error)))
         else:
             self.not_traced.append((shape, tree))
-            if isinstance(error, UnlikeError):
-                self.unlike.append((shape, tree))
-            elif shape.kind not in SPARSE and shape.positions < shape.vocab_size:
+            is_too_many = isinstance(error, TooManyBranchesError)
+            if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
                 self.too_many = min(self.too_many, shape.vocab_size)
 
     def result(self, extent: Extent, context: Context, sampled: CheckResult | None = None) -> CheckResult:
@@ -188,7 +238,7 @@ class Covered:
 
         It is inconclusive where a value of an axis was not tried, unless ``context`` limits the shapes.
         """
-        worst, notes = self.lossy, tuple(self.other_types.values())
+        worst = self.lossy
         if worst is not None:
             size = worst.total_variation
             return failed(str(worst), total_variation=size, how=How.PROVEN, coverage=self.coverage)
@@ -196,12 +246,11 @@ class Covered:
         known = [*tried, *self.sampled]
         exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
-        remarks = Remarks(self.scope(extent), notes, self.coverage)
+        remarks = Remarks(self.scope(extent), coverage=self.coverage)
         if sampled is not None:
             detail = "; ".join(filter(None, (exact, sampled.detail)))
             remarks = replace(remarks, scope=(*remarks.scope, *sampled.remarks.scope))
-            exactly = self.shapes and not self.unlike
-            found = replace(sampled, detail=detail, how=how if exactly else sampled.how, remarks=remarks)
+            found = replace(sampled, detail=detail, how=how if self.shapes else sampled.how, remarks=remarks)
         elif not self.shapes:
             reasons = ", ".join(self.left_out) or "raise --budget"
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)

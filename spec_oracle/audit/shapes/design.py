@@ -42,9 +42,6 @@ _LARGE: Final = 257
 _OF_FEW_TOKENS: Final = ("special", "zero")
 """Kinds of such rows."""
 
-_USUAL_TYPES: Final = ("float64", "float32")
-"""Types of rows, but where a pair of values needs others: rounding hides less in them."""
-
 _HIDING: Final = {"draft_lengths": "empty", "is_greedy": "itself"}
 """Optional arguments with which a request shows little of what others do to it: they come alone."""
 
@@ -114,19 +111,18 @@ def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Poi
 
 
 def _with_usual_rows(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point:
-    """Return the point with rows of usual types, and of few possible tokens where vocabularies are large.
+    """Return the point with rows of few possible tokens where the vocabulary is large.
 
     Other rows, which are asked for, come with small vocabularies.
     """
     small = [size for size in axes["vocab_size"] if size < _LARGE]
-    for name, preferred in (("dtype", _USUAL_TYPES), ("kind", _OF_FEW_TOKENS)):
-        usual = [value for value in preferred if value in axes[name]]
-        if point[name] in usual:
-            continue
-        if name in kept and small and "vocab_size" not in kept:
-            point["vocab_size"] = min(point["vocab_size"], max(small))
-        elif name not in kept and usual and (name == "dtype" or point["vocab_size"] >= _LARGE):
-            point[name] = usual[point["vocab_size"] % len(usual)]
+    usual = [kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]]
+    if point["kind"] in usual:
+        return point
+    if "kind" in kept and small and "vocab_size" not in kept:
+        point["vocab_size"] = min(point["vocab_size"], max(small))
+    elif "kind" not in kept and usual and point["vocab_size"] >= _LARGE:
+        point["kind"] = usual[point["vocab_size"] % len(usual)]
     return point
 
 
@@ -153,15 +149,15 @@ class Extent:
 
     def missing(self, tried: Sequence[Shape]) -> dict[str, list[AxisValue]]:
         """Return the values that must be tried and were not, by axis."""
-        known = self._known(tried)
-        open_values = {
-            axis: [v for v in values if v not in known[axis] and v not in self.optional.get(axis, ())]
-            for axis, values in self.design.axes.items()
-        }
-        return {axis: values for axis, values in open_values.items() if values}
+        return self._untried(tried, self.optional)
 
-    def _known(self, tried: Sequence[Shape]) -> dict[str, set[AxisValue]]:
-        return {axis: {getattr(shape, axis) for shape in tried} for axis in self.design.axes}
+    def _untried(self, tried: Sequence[Shape], optional: Axes) -> dict[str, list[AxisValue]]:
+        left = {}
+        for axis, values in self.design.axes.items():
+            known = {*optional.get(axis, ()), *(getattr(shape, axis) for shape in tried)}
+            if some := [value for value in values if value not in known]:
+                left[axis] = some
+        return left
 
     def _pairs(self, shapes: Sequence[Shape]) -> set[Part]:
         axes = self.design.axes
@@ -177,12 +173,7 @@ class Extent:
 
     def rest(self, tried: Sequence[Shape]) -> str:
         """Say which values were not tried, those that need not be included; "" where all were."""
-        known = self._known(tried)
-        missing = {
-            axis: [value for value in values if value not in known[axis]]
-            for axis, values in self.design.axes.items()
-        }
-        named = "; ".join(self.named(axis, *values) for axis, values in missing.items() if values)
+        named = "; ".join(self.named(axis, *values) for axis, values in self._untried(tried, {}).items())
         return f"; not tried: {named}" if named else ""
 
     def line(self, tried: Sequence[Shape]) -> str:

@@ -126,12 +126,10 @@ def sampled_shapes(
 ) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
-    Where ordinary calls branch otherwise than traced ones, only samples say what they come to. About so many
-    ``requests`` are verified, within ``seconds``. Where they have many numbers, few are in a call: every
-    shape gets `SHAPES_ROUNDS` calls at least.
+    About so many ``requests`` are verified, within ``seconds``. Where they have many numbers, few are in a
+    call: every shape gets `SHAPES_ROUNDS` calls at least.
     """
-    unlike = _unlike(context, covered)
-    places = {str(place[0]): place for place in unlike or _chosen(subject, context, covered, requests)}
+    places = {str(place[0]): place for place in _chosen(subject, context, covered, requests)}
     most = int(requests / len(places) / SHAPES_ROUNDS)
     sizes = {
         what: max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers))
@@ -144,7 +142,7 @@ def sampled_shapes(
     what = f"completions at {len(places)} input shapes"
     found = sampled(each, replace(context, budget=seconds), looks, what=what)
     if found.status is Status.PASSED:
-        least = 0 if unlike else SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
+        least = SHAPES_LEAST_SAMPLES / SHAPES_ROUNDS
         covered.sampled = [shape for what, (shape, _) in places.items() if sizes[what] >= least]
     return found
 
@@ -175,17 +173,6 @@ def _drawn(code: SamplerCode, place: Place, count: int, rng: np.random.Generator
     return handed(drafts, handed.generator(int(rng.integers(2**31))))
 
 
-def _unlike(context: CheckContext, covered: Covered) -> list[Place]:
-    """Return shapes at which ordinary calls branch otherwise: those with new values of axes, then others."""
-    known = {(axis, getattr(one.shape, axis)) for one in covered.shapes for axis in AXES}
-    chosen, others = list[Place](), list[Place]()
-    for place in _smallest_first(context, covered.unlike):
-        values = {(axis, getattr(place[0], axis)) for axis in AXES}
-        (others if values <= known else chosen).append(place)
-        known |= values
-    return [*chosen, *others[: max(SHAPES_MOST_SAMPLED - len(chosen), 0)]]
-
-
 def _chosen(
     subject: CalledAsSampler, context: CheckContext, covered: Covered, requests: float
 ) -> list[Place]:
@@ -194,27 +181,26 @@ def _chosen(
     Where nothing was traced, they are small ones of a design.
     """
     traced = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
-    if not (places := _smallest_first(context, traced)):
+    if not (places := _smallest_first(traced)):
         small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
         dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
         axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
         few = design(**{**axes, **context.shapes.only})
         first = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few.shapes]
-        places = _smallest_first(context, first[: few.of_values])
+        places = _smallest_first(first[: few.of_values])
     count = int(min(max(requests // SHAPES_REQUESTS, 1), SHAPES_MOST_SAMPLED))
     small_ones = max(count - SHAPES_LARGE, 1)
-    not_traced = _smallest_first(context, covered.not_traced)
+    not_traced = _smallest_first(covered.not_traced)
     large_ones = _spread(places[small_ones:], count - small_ones)
     return [*places[:small_ones], *large_ones, *_spread(not_traced, SHAPES_MOST_SAMPLED)]
 
 
-def _smallest_first(context: CheckContext, places: Sequence[Place]) -> list[Place]:
-    """Return the shapes without optional arguments, of types that count, by the size of a request.
+def _smallest_first(places: Sequence[Place]) -> list[Place]:
+    """Return the shapes without optional arguments, by the size of a request.
 
     Brief ones come last: with one open position, the bonus maybe, they show little.
     """
-    dtypes = context.shapes.dtypes
-    plain = (one for one in places if one[0].dtype in dtypes and not one[0].options)
+    plain = (one for one in places if not one[0].options)
     return sorted(plain, key=lambda place: (place[0].is_brief, place[0].numbers // place[0].batch))
 
 

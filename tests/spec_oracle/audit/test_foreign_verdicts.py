@@ -24,9 +24,6 @@ OWN_GENERATORS = {"blocks-of-a-counter-generator", "hash-of-a-counter", "own-see
 OUT_OF_SIGHT = ("own-", "unseen-")
 """How the names of specimens begin that draw from generators of their own."""
 
-SAMPLED = "watched-exact-array-and-right"
-"""Lossless, as samples say, which take seconds; other specimens run otherwise when traced by day."""
-
 
 def of_one_call(num_paths):
     """Return the functions whose law of one call is right, or is what is wrong with them."""
@@ -57,17 +54,14 @@ def audited(name: str, paths: int) -> SubjectReport:
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
     "specimen",
-    [
-        pytest.param(s, id=s.name, marks=pytest.mark.nightly if s.name == SAMPLED else ())
-        for s in of_one_call(1) + of_one_call(2)
-    ],
+    of_one_call(1) + of_one_call(2),
+    ids=lambda specimen: specimen.name,
 )
 def test_every_defect_is_lossy_and_every_control_lossless(specimen):
     report = audited(specimen.name, specimen.num_paths)
     right = SubjectVerdict.INCONCLUSIVE if specimen.name == NO_BONUS else VERDICT[specimen.is_control]
-    is_unlike = specimen.name.startswith("watched-")  # what ordinary calls do is only sampled
     assert report.verdict is right
-    assert report.evidence is Evidence.EXACT or (is_unlike and report.evidence is Evidence.STATISTICAL)
+    assert report.evidence is Evidence.EXACT
 
 
 @pytest.mark.usefixtures("less_effort")

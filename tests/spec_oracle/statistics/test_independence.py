@@ -16,7 +16,6 @@ from spec_oracle.statistics.independence import (
     fair_coin_p_values,
     fair_signs,
     lagged_products,
-    log_evenness,
 )
 
 NEVER = 1e-6
@@ -81,16 +80,6 @@ def test_p_values_of_fair_coins_are_those_of_scipy():
         assert found == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_e_value_for_evenness_has_mean_one():
-    e_values = [math.exp(log_evenness(*halves)[0]) for halves in swapped(*PAIR)]
-    assert np.mean(e_values) == pytest.approx(1, abs=1e-12)
-    assert max(e_values) > 1
-
-
-def test_constant_outcomes_are_no_evidence_of_evenness():
-    assert log_evenness(np.ones((3, 4), dtype=int), np.ones((3, 4), dtype=int)) == (0.0, False)
-
-
 @pytest.mark.parametrize("values", [3, 50])
 def test_coincidences_are_counted_and_bounded(values):
     outcomes = np.random.default_rng(3).integers(values, size=(200, 5))
@@ -153,25 +142,6 @@ def test_a_coupling_of_two_columns_is_found_as_often_as_said():
 
     coupling = coupling_found_by_coincidences(rows, copied(rng, (rows, columns), 1, 0), alpha=ALPHA)
     assert misses(coupling) <= MOST_MISSES < misses(coupling / 3)
-
-
-@pytest.mark.parametrize("ratio", [0.1, 6.0])
-def test_uneven_counts_are_found_as_often_as_said(ratio):
-    """Counts of one outcome in 200 columns, with the variance that is found, and half as far from 1."""
-    rng, rows, columns = np.random.default_rng(6), 60, 200
-
-    def misses(ratio):
-        missed = 0
-        for _ in range(RUNS):
-            halves = []
-            for _ in range(2):
-                spread = np.rint(rng.normal(columns / 2, math.sqrt(ratio * columns / 4), size=(rows, 1)))
-                order = rng.permuted(np.tile(np.arange(columns), (rows, 1)), axis=1)
-                halves.append((order < spread).astype(np.int64))
-            missed += log_evenness(*halves)[0] < -math.log(ALPHA)
-        return missed
-
-    assert misses(ratio) <= MOST_MISSES < misses(math.sqrt(ratio))
 
 
 def test_too_little_finds_nothing():

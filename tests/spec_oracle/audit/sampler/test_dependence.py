@@ -12,7 +12,7 @@ from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import disjoint
+from spec_oracle.audit.sampler import dependence
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
     CHAINS,
@@ -28,7 +28,7 @@ from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
-from tests.strategies import at_night
+from tests.strategies import at_night, by_day
 from verifiers import numpy_decisions
 
 NEVER = 1e-6
@@ -36,6 +36,11 @@ NEVER = 1e-6
 
 ALL = [s for paths in (1, 2) for s in specimens(num_paths=paths).values()]
 FAULTY = [s for s in ALL if s.catalogue_id in {"C11", "C12", "C13"} and s.kind != "rule"]
+BY_DAY = (
+    *("shared-at-distance-2", "clamped-beyond-64", "antithetic", "seeds-repeat-beyond-64"),
+    *("shared-64-calls-apart", "graph-of-33-replays", "shared-at-distance-2-by-paths"),
+)
+"""One of each form; other distances are found every night."""
 RIGHT = (
     *("blocks-of-a-counter-generator", "hash-of-a-counter", "buffer-for-each-size", "split-at-32"),
     *("own-seeds-by-paths", "system", "system-with-stop-and-budget"),
@@ -55,7 +60,9 @@ def subject_of(specimen):
     )
 
 
-@pytest.mark.parametrize("specimen", FAULTY, ids=lambda specimen: specimen.name)
+@pytest.mark.parametrize(
+    "specimen", by_day(FAULTY, [s for s in FAULTY if s.name in BY_DAY]), ids=lambda specimen: specimen.name
+)
 def test_shared_numbers_are_found_by_the_check_that_is_made_for_them(specimen):
     for check in specimen.detected_by:
         result = result_of(check, subject_of(specimen), Context())
@@ -186,25 +193,18 @@ def refusing(tokens, draft_probs, target_probs, generator):
 
 @pytest.mark.usefixtures("less_effort")
 def test_sizes_that_are_refused_are_named(monkeypatch):
-    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[1], BATCHES[-1]))
+    monkeypatch.setattr(dependence, "BATCHES", (BATCHES[1], BATCHES[-1]))
     result = result_of("batch", SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
 
 
-def frozen(tokens, draft_probs, target_probs, generator):
-    """At a size of 33 every request of every call decides by the same numbers."""
-    if len(tokens) != 33:
-        return TOKEN(tokens, draft_probs, target_probs, generator)
-    arrays = (tokens, draft_probs, target_probs)
-    own = [np.random.default_rng(0) for _ in tokens]
-    results = [TOKEN(*(array[b : b + 1] for array in arrays), one) for b, one in enumerate(own)]
-    return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
+RANKED, BY_NUMBER = (specimens()[f"handed-rows-{name}"] for name in ("by-rank", "of-sampled-requests"))
 
 
-@pytest.mark.usefixtures("less_effort")
-def test_generators_of_one_seed_are_found_in_a_traced_run(monkeypatch):
-    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[0], CallSizes((33,), 10)))
-    result = result_of("batch", SamplerSubject("mine", SamplerCode(frozen)), Context())
-    assert result.status is Status.FAILED
-    assert "request 1, position 6 uses the random number of request 0, position 6" in result.detail
+@pytest.mark.usefixtures("few_equal_requests")
+def test_numbers_that_sampled_requests_share_beside_greedy_ones_are_found():
+    wrong, right = (result_of("batch", subject_of(one), Context()) for one in (BY_NUMBER, RANKED))
+    assert wrong.status is Status.FAILED
+    assert "beside greedy requests" in wrong.detail
+    assert right.status is Status.PASSED

@@ -14,24 +14,28 @@ import pytest
 import torch
 from scipy import stats
 
-from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
+import verifiers
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, experiment
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
-from spec_oracle.audit.sampler import confirm as claimed
-from spec_oracle.audit.sampler.confirm import CallsAtShape, confirm_breach, confirm_shape
 from spec_oracle.audit.sampler.joint import OneCall
-from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
+from spec_oracle.audit.sampler.shapes import (
+    SHAPES_MOST_REQUESTS,
+    calls_at_shape,
+    confirm_at_shape,
+    laws_at_shapes,
+)
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.tracer import law_after
+from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.covered import UnlikeError
-from spec_oracle.audit.shapes.judged import judge
+from spec_oracle.audit.shapes.covered import judge
 from spec_oracle.audit.shapes.sampled import TreeCells
-from spec_oracle.audit.shapes.trees import among_others, tree_of
+from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import ContractError, SamplerCode
+from spec_oracle.contracts import ContractError, SamplerCode, as_sampler
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
@@ -132,7 +136,7 @@ def out_of_range(chance):
 
 @pytest.mark.parametrize("chance", [1.0, 0.1, 1e-9])
 def test_a_breach_that_ordinary_calls_bear_out_or_that_is_rare_is_one(chance, monkeypatch):
-    monkeypatch.setattr("spec_oracle.audit.sampler.confirm.CLAIM_SECONDS", 0.05 if chance < 1e-6 else 60.0)
+    monkeypatch.setattr("spec_oracle.audit.sampler.tracer.BREACH_SECONDS", 0.05 if chance < 1e-6 else 60.0)
     code = out_of_range(chance)
     with pytest.raises(ContractError) as caught:
         law_after(code, one_request())
@@ -226,18 +230,17 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
     numpy_memory._register_with_numba.cache_clear()
 
 
-def judged_at(code, shape):
-    """Return the tree of a shape, what was traced there, and ordinary calls."""
-    tree = tree_of(shape, 0, Siblings.INDEPENDENT)
+def judged_at(code, shape, later=None):
+    """Return what was traced of code at a shape, what confirms it, and ordinary calls there.
 
-    def among(drafts):
-        return among_others(drafts, shape, np.random.default_rng(1))
-
-    def laws(_, several, end):
-        return [law_after(code, among(drafts), shape.request) for drafts in several]
-
-    calls = CallsAtShape(code, tree, among, shape.request, TreeCells(tree), np.random.default_rng(0))
-    return judge(shape, tree, laws, explained=1e-9), calls
+    It is traced again of ``later`` code.
+    """
+    subject, context = SamplerSubject("mine", code), Context(rate=1e-7, budget=60.0)
+    tree, laws = tree_of(shape, 0, Siblings.INDEPENDENT), laws_at_shapes(subject, context)
+    judged = judge(shape, tree, laws, explained=1e-9)
+    again = laws_at_shapes(replace(subject, code=later or code), context)
+    confirm = functools.partial(confirm_at_shape, subject, context, again, judged, tree)
+    return judged, confirm, calls_at_shape(subject, context, shape, tree), TreeCells(tree)
 
 
 def too_eager(draft_tokens, draft_probs, target_probs, generator):
@@ -263,33 +266,35 @@ EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind
 @pytest.mark.parametrize("shape", EAGER_AT, ids=str)
 def test_samples_follow_what_was_traced_of_wrong_code(shape):
     """A chi-square test; its false-alarm rate is 1e-6."""
-    judged, calls = judged_at(SamplerCode(too_eager), shape)
+    judged, confirm, calls, cells = judged_at(SamplerCode(too_eager), shape)
     assert judged.is_lossy
-    claimed_law = calls.cells.law_of(judged.account.following)
+    claimed_law = cells.law_of(judged.account.following)
     counts = np.bincount(calls.many(3000), minlength=len(claimed_law))
     possible = claimed_law > 1e-12
     assert not counts[~possible].any()
     expected = claimed_law[possible] * counts.sum() / claimed_law.sum()
     statistic = ((counts[possible] - expected) ** 2 / expected).sum()
     assert statistic < stats.chi2.isf(1e-6, possible.sum() - 1)
-    assert abs(claimed_law - calls.cells.law).sum() / 2 > 0.01
-    confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
+    assert abs(claimed_law - cells.law).sum() / 2 > 0.01
+    confirm()
 
 
 def test_samples_contradict_what_was_traced_of_right_code():
-    judged, calls = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    judged, confirm, *_ = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert judged.is_lossy
     with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
-        confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
+        confirm()
 
 
 def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypatch):
-    monkeypatch.setattr(claimed, "borne_out", lambda *_, **__: False)
-    judged, calls = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: False)
+    judged, confirm, *_ = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert not judged.is_decided
-    with pytest.raises(UnlikeError, match="no random decision was seen"):
-        confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
-    judged, calls = judged_at(SamplerCode(too_eager), Shape(5, 3))
-    confirm_shape(calls, judged, Context(rate=1e-7), lambda: judged)
+    with pytest.raises(NotTracedError, match="no random decision was seen"):
+        confirm()
+    _, confirm, *_ = judged_at(SamplerCode(too_eager), Shape(5, 3))
+    confirm()
+    right = SamplerCode(as_sampler(verifiers.get("token")))
+    _, confirm, *_ = judged_at(SamplerCode(too_eager), Shape(5, 3), right)
     with pytest.raises(NoEvidenceError, match="two distributions"):
-        confirm_shape(calls, judged, Context(rate=1e-7), lambda: replace(judged, total_variation=0.5))
+        confirm()

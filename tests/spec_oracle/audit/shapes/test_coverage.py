@@ -2,7 +2,6 @@
 
 import re
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,21 +9,22 @@ import torch
 
 from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens, survivors
-from spec_oracle.audit.context import Context, ShapeLimits
+from spec_oracle.audit.context import COUNTED, Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Cover, Status
-from spec_oracle.audit.sampler.at_shapes import laws_at_shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import OPTIONS, Shape
-from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.axes import OPTIONS
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 from tests.efforts import set_effort
+from tests.strategies import by_day
 
 QUICK = {"residual-cut-at-32768": 32_769, "end-of-qwen-masked": 151_936, "mask-of-bert-masked": 30_000}
 """Defects, and the least vocabulary that has them."""
+
+FOUND_BY_DAY = ("residual-cut-at-32768", 32_769)
 
 PATIENCE = 600.0
 """Seconds: that all shapes are tried must not depend on what else the machine does."""
@@ -35,7 +35,7 @@ def outcome(function, **limits):
     return result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(**limits)))
 
 
-@pytest.mark.parametrize(("name", "least"), QUICK.items(), ids=QUICK)
+@pytest.mark.parametrize(("name", "least"), by_day([*QUICK.items()], [FOUND_BY_DAY]))
 def test_defects_of_large_vocabularies_are_found_there(name, least):
     result = outcome(specimens()[f"shape-{name}"].function)
     assert result.status is Status.FAILED
@@ -103,23 +103,6 @@ def test_a_shape_without_a_random_decision_leaves_what_was_traced_elsewhere(monk
     assert found.remarks.coverage["vocab_size"]["5"] is Cover.PROVEN
     assert found.status is Status.FAILED, found.detail
     assert "V 257" in found.detail
-
-
-def gumbel_race(x, q, p, generator):
-    """Sample one token of the target by noise of the type of its rows; bfloat16 has no room for much."""
-    noise = -torch.log(-torch.log(torch.rand(p[:, 0].shape, generator=generator, dtype=p.dtype)))
-    tokens = torch.full((len(x), x.shape[1] + 1), -1)
-    tokens[:, 0] = (p[:, 0].log() + noise).argmax(-1)
-    return tokens, torch.zeros(len(x), dtype=torch.int64)
-
-
-def test_a_shape_is_tried_in_a_type_that_counts_where_its_own_does_not_and_is_not_traced():
-    subject = SamplerSubject("mine", SamplerCode(gumbel_race, array="torch"))
-    covered, context = Covered(), Context()
-    shape = Shape(64, 2, batch=2, place=1, dtype="bfloat16")
-    covered.try_shapes(subject, context, [shape], laws_at_shapes(subject, context))
-    assert [one.shape for one in covered.shapes] == [replace(shape, dtype="float32")]
-    assert [reason for reason in covered.left_out if "tensors of torch.bfloat16" in reason]
 
 
 def test_what_is_declared_must_make_sense():
@@ -212,7 +195,7 @@ def test_generators_of_requests_are_traced_in_torch():
 def test_every_value_is_tried_of_a_flat_sampler_that_loops_over_requests():
     """The first shapes suffice for it, optional arguments included."""
     specimen = specimens()["flat-requests-one-by-one"]
-    values = design(num_paths=(1,), **OPTIONS, ids=("int64", "int32")).of_values
+    values = design(num_paths=(1,), dtype=COUNTED, **OPTIONS).of_values
     subject = SamplerSubject("flat", SamplerCode(specimen.function, specimen.array))
     result = result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(most=values)))
     assert result.status is Status.PASSED

@@ -11,9 +11,8 @@ import verifiers
 from spec_oracle.audit.covering import parts_of
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.covered import Covered, JudgedShape, judge
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, Extent, design, scope_of
-from spec_oracle.audit.shapes.judged import JudgedShape, judge
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
