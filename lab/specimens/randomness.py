@@ -47,7 +47,7 @@ specimens_of("calls", declared="token", engine=keyed_by)(
         lambda seeds, call, use: (seeds, call % 3, use),
     ),
 )
-specimens_of("streams", declared="token", engine=keyed_by)(
+specimens_of("batch", declared="token", engine=keyed_by)(
     seed_of_another_request=(
         "C10: Accept uniforms are keyed by another request's seed",
         lambda seeds, call, use: (np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use),

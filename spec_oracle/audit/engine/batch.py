@@ -19,7 +19,7 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, sampled
-from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
 
@@ -41,6 +41,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
         parts += [
+            *([partial(_same_in_any_batch, case)] if case.code.is_batch_invariant else []),
             partial(independent, equal_batches(case, context), BATCHES),
             partial(_independent_beside_seeded, case, requests),
         ]
@@ -88,6 +89,29 @@ def _requests(
     own = [other.prompt for other in cases if other.name == case.name]
     first = own.index(case.prompt)
     return [EngineRequest(own[(first + place) % len(own)], tokens, seeded) for place in range(size)]
+
+
+def _same_in_any_batch(case: Case, rate: float) -> CheckResult:
+    """Judge whether seeded requests get the same completions alone and in batches of all kinds."""
+    del rate
+    seeds, tokens = list(range(100, 116)), effort.ENGINE_SAMPLED_TOKENS
+
+    def completions(order: Sequence[int | None]) -> dict[int, Ids]:
+        found = zip(order, case.code.completions(case.prompt, tokens, order), strict=True)
+        return {seed: completion for seed, completion in found if seed is not None}
+
+    alone = {seed: completion for one in seeds for seed, completion in completions([one]).items()}
+    batches: dict[str, Sequence[int | None]] = {
+        "together": seeds,
+        "in another order": seeds[::-1],
+        "in a batch of odd size": seeds[:5],
+        "beside requests without seed": [seed for one in seeds for seed in (one, None)],
+    }
+    for name, order in batches.items():
+        moved = [seed for seed, completion in completions(order).items() if alone[seed] != completion]
+        if moved:
+            return failed(f"requests with seeds {moved} have other completions {name}", how=How.SAMPLED)
+    return passed(f"{len(seeds)} seeded requests have the same completions in any batch", how=How.SAMPLED)
 
 
 def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> CheckResult:

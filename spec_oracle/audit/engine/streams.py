@@ -49,8 +49,7 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
         parts += [partial(_unrelated, some, requests) for some in (cases, seeded) if some]
     else:
         parts.append(partial(_pairs, cases, requests))
-    many = [case for case in seeded if case.code.has("start_many")][:1]
-    if not (together := [case for case in seeded if case.code.has("generate_batch")] or many):
+    if not (together := [case for case in seeded if case.code.has("generate_batch")]):
         return first_failure(context.rate, *parts)
     counted = run_guarded(partial(_alone_and_in_batches, together, subject.cases(context)))
     found = first_failure(context.rate, lambda _: counted, *parts)
@@ -66,11 +65,14 @@ def _alone_and_in_batches(cases: Sequence[Case], every: Sequence[Case]) -> Check
     same, seeds, tokens = dict[Case, int](), itertools.count(100), ENGINE_SEEDED_TOKENS
     sizes = ENGINE_SEEDED_BATCHES * ENGINE_SEEDED_ROUNDS
     for case in cases:
-        own = every if case.code.has("generate_batch") else [case]
-        prompts, code, same[case] = [one.prompt for one in own if one.name == case.name], case.code, 0
+        prompts, code, same[case] = [one.prompt for one in every if one.name == case.name], case.code, 0
         for size in sizes:
             asked = [(prompts[seed % len(prompts)], seed) for seed in itertools.islice(seeds, size)]
-            together = _together(case, asked)
+            with raising():
+                found = generated_together(
+                    code.engine, [one for one, _ in asked], tokens, [one for _, one in asked]
+                )
+            together = [code.checked(one, tokens, "generate_batch") for one in found]
             alone = [code.generated(prompt, tokens, seed) for prompt, seed in asked]
             same[case] += sum(map(operator.eq, together, alone))
     promised = [case for case in cases if case.code.is_batch_invariant and same[case] < sum(sizes)]
@@ -80,16 +82,6 @@ def _alone_and_in_batches(cases: Sequence[Case], every: Sequence[Case]) -> Check
         return failed(f"{fact}, though batch_invariant is set", draws=2 * total, how=How.SAMPLED)
     fact += "; if all should, set batch_invariant = True" * (count < total)
     return passed(fact, draws=2 * total, how=How.SAMPLED)
-
-
-def _together(case: Case, asked: Sequence[tuple[Ids, int]]) -> list[Ids]:
-    """Return completions of requests, prompts and seeds, that are generated together."""
-    code, tokens, seeds = case.code, ENGINE_SEEDED_TOKENS, [seed for _, seed in asked]
-    if not code.has("generate_batch"):
-        return code.completions(case.prompt, tokens, seeds)
-    with raising():
-        found = generated_together(code.engine, [prompt for prompt, _ in asked], tokens, seeds)
-    return [code.checked(one, tokens, "generate_batch") for one in found]
 
 
 def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
