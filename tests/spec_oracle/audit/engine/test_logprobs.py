@@ -46,6 +46,26 @@ def test_right_ones_pass_and_their_mode_is_named(stop_tokens):
     assert found.detail.endswith(" completions, which end where it is said")
 
 
+def rarely_over(context):
+    """Return a row whose stop token is rare."""
+    return [0.6, 0.39, 0.01] if context[-1] else [0.39, 0.6, 0.01]
+
+
+def off_at_the_end(calls):
+    """Return the log-probabilities of rows; that of a stop token is off by 0.1."""
+    logs = by_rows(calls, rarely_over)
+    return [*logs[:-1], logs[-1] + 0.1 * (calls[-1].emitted[-1] == 2)]
+
+
+@pytest.mark.parametrize("logs", [off_at_the_end, lambda calls: by_rows(calls, rarely_over)])
+def test_completions_go_on_until_each_kind_of_token_was_seen(logs):
+    """One token in a hundred ends a completion; 5 of these come in some 500 tokens."""
+    engine = ReportingEngine(target=rarely_over, draft=rarely_over, stop_tokens=(2,), logs=logs)
+    found = outcome(engine)
+    assert found.status is (Status.FAILED if logs is off_at_the_end else Status.PASSED), found.detail
+    assert found.measured.draws > 100 or found.status is Status.FAILED
+
+
 def test_raw_ones_pass_where_requests_of_one_token_are_raw():
     raw = ReportingEngine(logs=lambda calls: by_rows(calls, ReportingEngine().raw_probs))
     assert outcome(raw).detail.startswith("those before temperature and filters; ")
