@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import Never
 
 from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
 from verifiers.errors import InvalidInputError
@@ -209,6 +210,21 @@ class Drafts:
         """Number of tokens, V."""
         return self.target.vocab_size
 
+    @property
+    def draft_probs(self) -> Never:
+        """Nothing: raises `AttributeError`, which says what to write, as do the two below."""
+        raise _moved("draft_probs")
+
+    @property
+    def target_probs(self) -> Never:
+        """Nothing, as `draft_probs`."""
+        raise _moved("target_probs")
+
+    @property
+    def draft_length(self) -> Never:
+        """Nothing, as `draft_probs`."""
+        raise _moved("draft_length")
+
     @cached_property
     def _is_token(self) -> Array:
         return (self.tokens >= 0) & (self.tokens < self.vocab_size)
@@ -342,3 +358,12 @@ def parents_of_paths(tokens: Array, draft_lengths: Array | None = None) -> Array
             parents.append(xp.where(draft_lengths > depth, first, EMPTY))
         first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     return xp.concat(parents, axis=1)
+
+
+def _moved(name: str) -> AttributeError:
+    """Return the error for the arrays of paths that drafts once were."""
+    return AttributeError(
+        f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, reads "
+        "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
+        "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
+    )

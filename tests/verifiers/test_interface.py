@@ -122,6 +122,26 @@ def test_emitted_is_the_accepted_prefix_then_the_next_token_then_padding():
     assert verdict.emitted.tolist() == [[7, -1, -1, -1], [4, 5, 8, -1], [1, 2, 3, 9]]
 
 
+class Old:
+    """A rule for paths as they once were: `verify` reads arrays [B, K, L, V] of the drafts."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def verify(self, drafts, decisions):
+        rows = getattr(drafts, self.name)
+        return decisions.categorical(rows[:, 0, 0])
+
+
+@pytest.mark.parametrize("array", ["draft_probs", "target_probs", "draft_length"])
+def test_rules_that_read_arrays_of_paths_are_told_what_to_write(array):
+    message = rf"drafts\.{array}: .*`paths = drafts.paths`.*`return Verdict.on_paths\(drafts, "
+    with pytest.raises(AttributeError, match=message):
+        Old(array).verify(Drafts.of_paths(*arrays()), None)
+    with pytest.raises(AttributeError, match="^'Drafts' object has no attribute 'no_such_name'$"):
+        Old("no_such_name").verify(Drafts.of_paths(*arrays()), None)
+
+
 def test_unknown_verifier_is_refused_by_name():
     with pytest.raises(InvalidInputError, match="unknown verifier 'nope'; known ones are token, block"):
         verifiers.get("nope")
