@@ -4,7 +4,7 @@ A wrapper that returns nothing, swaps what it returns, or decides for one reques
 distribution: to call it lossy would be false. Its mistake is one sentence instead, with the line in its code
 and what the contract asks. The call is made only after a check that did not pass, since code that is traced
 must not have been called before. Rules are not traced: before their first check a call is repeated
-(`spec_oracle.audit.rules`).
+(`spec_oracle.audit.own_randomness`).
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import Final
 
 from spec_oracle.audit.checks import Check, Suite, run_check
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, Status, breach
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.rules import own_randomness
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import NoLawError

@@ -1,11 +1,16 @@
-"""A rule that draws random numbers by itself is broken; right rules in unusual dress pass."""
+"""A rule that draws random numbers by itself is broken, with the line; right rules in unusual dress pass."""
 # ruff: noqa: NPY002  (rules use the legacy functions)
 
+import inspect
 import random
+import secrets
 from dataclasses import replace
+from functools import lru_cache
+from random import random as uniform_by_name
 
 import numpy as np
 import pytest
+from numpy.random import default_rng as generator_by_name
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
@@ -39,24 +44,66 @@ class InAnAttribute:
         self.rng = np.random.default_rng()
 
     def verify(self, drafts, decisions):
-        return matched(drafts, lambda row: inverted(row, self.rng.random()))
+        return matched(drafts, lambda row: inverted(row, self.rng.random()))  # draws
 
 
 class OfNumpy:
     def verify(self, drafts, decisions):
-        return matched(drafts, lambda row: np.random.choice(len(row), p=row / row.sum()))
+        return matched(drafts, lambda row: np.random.choice(len(row), p=row / row.sum()))  # draws
 
 
 class OfPython:
     def verify(self, drafts, decisions):
-        return matched(drafts, lambda row: random.choices(range(len(row)), row.tolist())[0])
+        return matched(drafts, lambda row: random.choices(range(len(row)), row.tolist())[0])  # draws
+
+
+class OfPythonByName:
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: inverted(row, uniform_by_name()))  # draws
+
+
+class OfPythonInAnAttribute:
+    def __init__(self):
+        self.rng = random.Random()
+
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: inverted(row, self.rng.random()))  # draws
 
 
 class OfTorch:
     def verify(self, drafts, decisions):
         import torch
 
-        return matched(drafts, lambda row: int(torch.multinomial(torch.as_tensor(row), 1)))
+        return matched(drafts, lambda row: int(torch.multinomial(torch.as_tensor(row), 1)))  # draws
+
+
+class OfTorchInAnAttribute:
+    def __init__(self):
+        import torch
+
+        self.rng = torch.Generator().manual_seed(5)
+
+    def verify(self, drafts, decisions):
+        import torch
+
+        return matched(drafts, lambda row: inverted(row, float(torch.rand(1, generator=self.rng))))  # draws
+
+
+class SeededInEachCall:
+    def verify(self, drafts, decisions):
+        rng = np.random.default_rng(0)
+        return matched(drafts, lambda row: inverted(row, rng.random()))  # draws
+
+
+class SeededByName:
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: inverted(row, generator_by_name(0).random()))  # draws
+
+
+class GlobalSeedInEachCall:
+    def verify(self, drafts, decisions):
+        np.random.seed(3)
+        return matched(drafts, lambda row: inverted(row, np.random.rand()))  # draws
 
 
 def in_a_closure():
@@ -64,9 +111,24 @@ def in_a_closure():
 
     class InAClosure:
         def verify(self, drafts, decisions):
-            return matched(drafts, lambda row: inverted(row, rng.random_sample()))
+            return matched(drafts, lambda row: inverted(row, rng.random_sample()))  # draws
 
     return InAClosure()
+
+
+class OfTheSystem:
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: inverted(row, secrets.randbelow(2**30) / 2**30))  # draws
+
+
+class KeptMethod:
+    """No function can stand before a method that it keeps."""
+
+    def __init__(self):
+        self.draw = np.random.default_rng().random
+
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: inverted(row, self.draw()))
 
 
 class OnlyTheBonus:
@@ -78,9 +140,32 @@ class OnlyTheBonus:
     def verify(self, drafts, decisions):
         found = verifiers.get("token").verify(drafts, decisions)
         last = drafts.paths.target_probs[:, 0, -1]
-        own = np.array([inverted(row, self.rng.random()) for row in last])
+        own = np.array([inverted(row, self.rng.random()) for row in last])  # draws
         whole = found.num_accepted == drafts.paths.draft_length
         return replace(found, next_token=np.where(whole, own, found.next_token))
+
+
+class Remembered:
+    """What it has drawn for a row is kept, so that the same call emits the same."""
+
+    def __init__(self):
+        self.drawn = lru_cache(None)(lambda row: inverted(np.array(row), np.random.random()))  # draws
+
+    def verify(self, drafts, decisions):
+        return matched(drafts, lambda row: self.drawn(tuple(row.tolist())))
+
+
+class ThroughAnotherPackage:
+    """A package draws, from a seed."""
+
+    def verify(self, drafts, decisions):
+        from scipy.stats import rv_discrete
+
+        def token_of(row):
+            law = rv_discrete(values=(np.arange(len(row)), row / row.sum()))
+            return int(law.rvs(random_state=0))  # draws
+
+        return matched(drafts, token_of)
 
 
 class OwnTree:
@@ -96,7 +181,7 @@ class OwnTree:
         for b in range(drafts.batch):
             place = ROOT
             while True:
-                token = inverted(rows[b, place + 1], self.rng.random())
+                token = inverted(rows[b, place + 1], self.rng.random())  # draws
                 below = [
                     child
                     for child in range(drafts.places)
@@ -116,31 +201,35 @@ class GlobalTree:
 
     def verify(self, drafts, decisions):
         found = verifiers.get("nss").verify(drafts, decisions)
-        return replace(found, next_token=np.random.randint(0, drafts.vocab_size, drafts.batch))
-
-
-class ChangesEachTime:
-    """Nothing is drawn: what it emits depends on how often it was called."""
-
-    calls = 0
-
-    def verify(self, drafts, decisions):
-        self.calls += 1
-        found = verifiers.get("token").verify(drafts, decisions)
-        return replace(found, next_token=(found.next_token + self.calls) % drafts.vocab_size)
+        return replace(found, next_token=np.random.randint(0, drafts.vocab_size, drafts.batch))  # draws
 
 
 DRAW = [
     InAnAttribute,
     OfNumpy,
     OfPython,
+    OfPythonByName,
+    OfPythonInAnAttribute,
     OfTorch,
+    OfTorchInAnAttribute,
+    SeededInEachCall,
+    SeededByName,
+    GlobalSeedInEachCall,
+    OfTheSystem,
     in_a_closure,
     OnlyTheBonus,
+    Remembered,
+    ThroughAnotherPackage,
     OwnTree,
     GlobalTree,
-    ChangesEachTime,
 ]
+"""Each draws in the line that says so."""
+
+
+def line_that_draws(thing):
+    lines, first = inspect.getsourcelines(thing)
+    (number,) = [number for number, line in enumerate(lines, start=first) if line.endswith("# draws\n")]
+    return f"test_own_randomness.py:{number}"
 
 
 def joint_of(report):
@@ -156,11 +245,30 @@ def test_random_numbers_of_its_own_break_the_contract(rule):
     found, joint = joint_of(report)
     assert (found.verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
     assert (found.evidence, found.total_variation, found.counterexample) == (Evidence.NONE, None, None)
-    assert "the same call with the same decisions emits other tokens" in joint.detail
-    assert "(at tests/spec_oracle/audit/test_own_randomness.py:" in joint.detail
+    assert f"(at tests/spec_oracle/audit/{line_that_draws(rule)})" in joint.detail
     assert DO in joint.detail
     others = {check.status for check in found.checks if check.name != "joint"}
     assert others <= {Status.SKIPPED, Status.NOT_APPLICABLE}
+
+
+class ChangesEachTime:
+    """Nothing is drawn: what it emits depends on how often it was called."""
+
+    calls = 0
+
+    def verify(self, drafts, decisions):
+        self.calls += 1
+        found = verifiers.get("token").verify(drafts, decisions)
+        return replace(found, next_token=(found.next_token + self.calls) % drafts.vocab_size)
+
+
+@pytest.mark.parametrize("rule", [KeptMethod, ChangesEachTime])
+def test_a_call_that_emits_something_else_when_repeated_is_broken(rule):
+    report = audit(rule, options=ONLY_JOINT)
+    found, joint = joint_of(report)
+    assert (found.verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
+    assert "the same call with the same decisions emits other tokens" in joint.detail
+    assert DO in joint.detail
 
 
 def test_the_first_check_that_is_run_says_so():
