@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Ordinary:
+class Ordinary:
     """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
 
     def __init__(self, seed: int) -> None:
@@ -62,7 +62,7 @@ class _Ordinary:
         return real
 
 
-class _Edges(_Ordinary):
+class _Edges(Ordinary):
     """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
 
     drawn = 0
@@ -91,7 +91,7 @@ class EdgeDraws:
 def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
-    with _drawn_from(source, array, seed):
+    with drawn_from(source, array, seed):
         generator: object = np.random.default_rng(seed)
         if array == "torch":
             generator = import_module("torch").Generator().manual_seed(seed)
@@ -99,7 +99,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
 
 
 @contextlib.contextmanager
-def _drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
+def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
     """Let the random functions and the generators of numpy, ``random`` and torch draw from a source."""
     torch_draws: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
