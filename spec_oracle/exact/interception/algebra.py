@@ -71,7 +71,8 @@ def are_guarded(values: Sequence[Scalar], low: Scalar, high: Scalar) -> bool:
     if not share <= MOST_GUARDED:
         return False
     if share > NEGLIGIBLE:
-        current_run().leave_out(share * len(values))
+        for value in values:
+            value.draw.guarded += share
     return True
 
 
@@ -171,8 +172,9 @@ def _extreme(left: Scalar, right: Scalar, *, largest: bool) -> Scalar:
         return math.nan
     for noise, number in ((left, right), (right, left)):
         if isinstance(noise, Noise) and not isinstance(number, Symbol):
-            share = noise.share_below(number)
-            if _is_guarded(noise, share if largest else 1.0 - share):
+            share = noise.share_below(number) if largest else 1.0 - noise.share_below(number)
+            if share <= MOST_GUARDED and not noise.draw.spent:
+                noise.draw.guarded += share if share > NEGLIGIBLE else 0.0
                 return noise
     return right if (less(left, right) if largest else less(right, left)) else left
 

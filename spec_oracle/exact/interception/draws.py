@@ -31,13 +31,16 @@ class Draw:
     """One uniform number on (low, high), given the decisions so far.
 
     ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
+    ``guarded`` is the probability of its values that clamps change, which were left away: whoever decides
+    anything by it accounts for that (`pay`, or less in a race).
     """
 
-    __slots__ = ("ask", "high", "low", "spent")
+    __slots__ = ("ask", "guarded", "high", "low", "spent")
 
     def __init__(self, *, is_counted: bool = True) -> None:
         self.low = 0.0
         self.high = 1.0
+        self.guarded = 0.0
         self.spent = ""
         self.ask: Callable[[float], bool] | None = None
         if is_counted:
@@ -50,6 +53,7 @@ class Draw:
 
     def is_below(self, bound: float) -> bool:
         """Decide whether the uniform is below ``bound``, and narrow its interval accordingly."""
+        self.pay()
         if self.ask is not None:
             return self.ask(bound)
         share = (bound - self.low) / (self.high - self.low)
@@ -66,11 +70,18 @@ class Draw:
 
     def rank(self, bounds: Law) -> int:
         """Decide how many of the ``bounds``, which ascend, are below the uniform, and narrow its interval."""
+        self.pay()
         edges = np.concatenate([[self.low], np.clip(bounds, self.low, self.high), [self.high]])
         number = current_run().decide(np.diff(edges))
         if number != OPEN:
             self.low, self.high = float(edges[number]), float(edges[number + 1])
         return number
+
+    def pay(self) -> None:
+        """Account for all that clamps change of it."""
+        if self.guarded:
+            current_run().leave_out(self.guarded)
+            self.guarded = 0.0
 
 
 class Noise(Symbol):

@@ -36,12 +36,14 @@ class GrowingProduct:
             self._limits.append(_CountBound(-math.log(first.high), 0, 1))
         if first.low > 0:
             self._limits.append(_CountBound(-math.log(first.low), 1, math.inf))
+        first.pay()
         first.ask = partial(self.is_below, 1)
 
     def extend(self, draw: Draw) -> None:
         """Multiply by one more fresh uniform."""
         if not draw.is_fresh:
             current_run().cannot_trace("multiplication", "one factor is a random number that was used before")
+        draw.pay()
         draw.spent = _SPENT
         self.length += 1
 

@@ -9,7 +9,8 @@ is used finds the vector fresh. If a second one is used, the law of the pair is 
 
 *Guards* of noise against zeros, as ``+ 1e-10``, are left away in a race that has no closed form with them. A
 shift by e changes the distribution of a noise by e times its largest density at most, in total variation, and
-the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left away where it is met: `algebra`.
+the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left away in `algebra`.
+What it changes is counted where the noise decides anything, in a race by `changed_by_clamps`.
 """
 
 import math
@@ -26,6 +27,7 @@ from spec_oracle.exact.interception.errors import Line, here
 from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.representatives import Law
 
 _array, _empty = np.array, np.empty  # as they are when nothing is traced
 
@@ -95,8 +97,9 @@ def _order(scores: list[Scalar], *, largest: bool) -> "_Order":
     _forget_guards(scores)
     for from_last in (False, True):  # as for the largest of exponentials: begin at the other end
         order = _Order(scores, largest=largest != from_last, backwards=from_last)
-        if not order.is_closed and (plain := _without_guards(scores)):
-            order = _Order(plain, largest=largest != from_last, backwards=from_last)
+        if not order.is_closed and (shift := _without_guards(scores)):
+            plain, changed = shift
+            order = _Order(plain, largest=largest != from_last, backwards=from_last, changed=changed)
         if order.is_closed:
             return order
     return order
@@ -111,17 +114,17 @@ def _forget_guards(scores: Sequence[Scalar]) -> None:
             draw.low, draw.high = 0.0, 1.0
 
 
-def _without_guards(scores: list[Scalar]) -> list[Scalar]:
-    """Return scores without what guards add to them; [] where there is nothing, or where it would matter."""
+def _without_guards(scores: list[Scalar]) -> tuple[list[Scalar], float] | None:
+    """Return scores without what guards add to them, and the total variation that this makes at most.
+
+    None where there is nothing, or where it would matter.
+    """
     plain, changed = list[Scalar](), 0.0
     for score in scores:
         chain, change = unguarded(score.chain) if isinstance(score, Noise) else ((), 0.0)
         plain.append(Noise(score.draw, chain) if change else score)
         changed += change
-    if not 0 < changed <= MOST_GUARDED:
-        return []
-    current_run().leave_out(changed)
-    return plain
+    return (plain, changed) if 0 < changed <= MOST_GUARDED else None
 
 
 @lru_cache(maxsize=4096)
@@ -163,12 +166,16 @@ def _largest_density(chain: Chain) -> float:
 
 
 class _Order:
-    """The order of scores, found place by place; ``backwards`` if places are counted from the last on."""
+    """The order of scores, found place by place; ``backwards`` if places are counted from the last on.
 
-    def __init__(self, scores: list[Scalar], *, largest: bool, backwards: bool) -> None:
+    Guards that were left out of the scores make a total variation of at most ``changed``.
+    """
+
+    def __init__(self, scores: list[Scalar], *, largest: bool, backwards: bool, changed: float = 0.0) -> None:
         self._scores = scores
         self._largest = largest
         self._backwards = backwards
+        self._changed = changed
         self._found: list[int] = []
         self._draws: set[Draw] = set()
         """The draws that this order has spent."""
@@ -213,6 +220,11 @@ class _Order:
             weights = _race_weights(tuple(noise.chain for noise in noises), largest=self._largest)
         if weights is None:
             current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
+        clamped = np.array([draw.guarded for draw in draws])
+        changed = clamped.sum() if self._draws else changed_by_clamps(np.array(weights), clamped)
+        if (left_out := float(changed) + self._changed) > 0:
+            current_run().leave_out(left_out)
+            self._changed = 0.0
         winner = current_run().decide(weights, _array(runners))
         for draw in draws:
             draw.spent = _SPENT
@@ -229,6 +241,22 @@ class _Order:
             return list(_winners_at_first(chains, self._largest, self._backwards))
         bounds = {n: score.bounds if isinstance(score, Noise) else score for n, score in rest.items()}
         return _winners(bounds, largest=self._largest, backwards=self._backwards)
+
+
+def changed_by_clamps(weights: Law, shares: Law) -> float:
+    """Return a bound of the probability that clamps change who wins a race.
+
+    Exponentials E_i race by E_i / w_i, with the ``weights`` w [n] and W their sum. A clamp changes E_i with
+    probability s_i, ``shares`` [n]. If it raises E_i below c = -log(1 - s_i) to c, the winner can change only
+    if i would have won, and another one lies below c / w_i, too: the chance is at most s_i c (W - w_i) / w_i,
+    and at most that i wins, w_i / W. If it lowers E_i above -log s_i to that, i must win as late as that:
+    s_i^(W / w_i). Two clamps that are met together add at most the square of the sum of s, and a factor.
+    """
+    active, every = (weights > 0) & (shares > 0), float(shares.sum())
+    w, s, total = weights[active], shares[active], weights.sum()
+    raised = np.minimum(np.minimum(s, w / total), -s * np.log1p(-s) * (total - w) / w)
+    alone = float(np.maximum(raised, s ** (total / w)).sum())
+    return min(every, alone * math.exp(every) + every**2)
 
 
 @lru_cache(maxsize=4)

@@ -2,13 +2,14 @@
 # ruff: noqa: PLW0108  (a draw must wait for its run)
 
 import random
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, guarded
 from spec_oracle.exact.interception.maps import affine, log, negation
-from spec_oracle.exact.interception.races import unguarded
+from spec_oracle.exact.interception.races import changed_by_clamps, unguarded
 
 torch = pytest.importorskip("torch")
 
@@ -149,12 +150,54 @@ def test_what_would_matter_is_not_left_out(name):
         enumerate_calls(WRONG[name])
 
 
-def test_many_guards_come_to_too_much():
-    """Of 1,000 tokens, 1e-7 each."""
-    with pytest.raises(CannotTraceError, match="guards of noise change the distribution by up to 0.0001"):
-        enumerate_calls(
-            lambda: (torch.ones(1000) / torch.empty(1000).exponential_().clamp(min=1e-7)).argmax()
-        )
+def test_several_guards_come_to_too_much():
+    """Each is small enough, but both numbers are tested."""
+    with pytest.raises(CannotTraceError, match="guards of noise change the distribution by up to 3e-05"):
+        enumerate_calls(lambda: sum(bool(u < 0.3) for u in torch.rand(2).clamp(min=1.5e-5)))
+
+
+def test_many_clamps_hardly_change_a_race():
+    """They come to 3e-5 for 300 tokens, but two tokens must be small for another winner."""
+    branches = enumerate_calls(
+        lambda: (torch.ones(300) / torch.empty(300).exponential_().clamp(min=1e-7)).argmax()
+    )
+    assert 0 < guarded(branches) < 1e-8
+
+
+def first_of(weights, clamped, clamp):
+    """Return who wins E_i / w_i exactly, where E_i is ``clamp`` if i is clamped, and else above it, [n]."""
+    ends = [clamp / weights[i] for i in range(len(weights)) if clamped[i]]
+    won = np.zeros(len(weights))
+    end, alive = min(ends, default=np.inf), 1.0
+    starts = {i: clamp / weights[i] for i in range(len(weights)) if not clamped[i]}
+    edges = sorted({*(start for start in starts.values() if start < end), end})
+    for first, last in pairwise(edges):
+        rates = {i: weights[i] for i, start in starts.items() if start <= first}
+        some = alive * -np.expm1(-sum(rates.values()) * (last - first))
+        for i, rate in rates.items():
+            won[i] += some * rate / sum(rates.values())
+        alive -= some
+    if ends:
+        won[max((i for i in range(len(weights)) if clamped[i]), key=lambda i: weights[i])] += alive
+    return won
+
+
+@pytest.mark.parametrize("share", [1e-4, 1e-2, 0.2])
+@pytest.mark.parametrize("weights", [[1.0, 1.01], [0.2, 0.5, 0.3], [1e-5, 0.3, 0.7], [1e-3, 2e-3, 4e-3, 1.0]])
+def test_the_bound_of_clamps_holds_in_races_that_are_summed_exactly(weights, share):
+    weights, clamp = np.array(weights), -np.log1p(-share)
+    law = sum(
+        np.prod(np.where(clamped, share, 1 - share)) * first_of(weights, clamped, clamp)
+        for clamped in product([True, False], repeat=len(weights))
+    )
+    assert law.sum() == pytest.approx(1)
+    change = abs(law - weights / weights.sum()).sum() / 2
+    assert change <= changed_by_clamps(weights, np.full(len(weights), share)) + 1e-15
+
+
+def test_the_bound_of_clamps_is_no_bound_by_their_number():
+    """Ten thousand clamps of probability 1e-6 of equal weights come to 1e-4 by the square of each."""
+    assert changed_by_clamps(np.ones(10_000), np.full(10_000, 1e-6)) == pytest.approx(2e-4, rel=0.1)
 
 
 def test_a_shift_is_bounded_by_the_density_of_the_noise():
