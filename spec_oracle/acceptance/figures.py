@@ -43,8 +43,7 @@ class RuleFigures:
 
     ``expected`` given the drafts, between ``bounds``, which differ where the log lists likeliest tokens only;
     ``interval`` for the mean over all such drafts, `CONFIDENCE`; ``p_value`` of the counts under the rule, of
-    rules that are not the declared one adjusted for all of them (Holm); ``p_value_of_total`` None unless the
-    distribution is known exactly.
+    rules that are not the declared one adjusted for all of them (Holm).
     """
 
     name: str
@@ -53,7 +52,6 @@ class RuleFigures:
     bounds: tuple[float, float]
     interval: tuple[float, float]
     p_value: float
-    p_value_of_total: float | None
 
 
 @dataclass(frozen=True)
@@ -230,8 +228,6 @@ def _chances(calls: LoggedCalls, rule: str, noise: float) -> Chances:
 
 def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_value: float) -> RuleFigures:
     expected = accepted_lengths(evidence.chances.known).sum(axis=1)
-    surplus = calls.surplus if "surplus" in RULES[name].needs else None
-    is_bounded = surplus is not None and not np.array_equal(surplus[0], surplus[1])
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
     return RuleFigures(
         name,
@@ -240,7 +236,6 @@ def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_valu
         (low, high),
         mean_interval(expected, calls.prompts),
         p_value,
-        None if is_bounded else evidence.p_value_of_total(),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE
-from spec_oracle.acceptance.reported import NAMES, TOKENS, Aggregate
+from spec_oracle.acceptance.reported import NAMES, Aggregate
 from spec_oracle.acceptance.where import FULL, Part
 from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
@@ -118,8 +118,7 @@ def _aggregate(one: Aggregate) -> str:
     if one.agrees:
         return f"{said} agrees with the log ({NAMES[one.name]})"
     logged = ",".join(short(value) for value in one.logged)
-    instead = f": {one.instead}" if one.name == TOKENS else f"; {one.instead}" * bool(one.instead)
-    return f"{said} contradicts the log, which has {logged}{instead}"
+    return f"{said} contradicts the log, which has {logged} ({NAMES[one.name]})"
 
 
 def _sensitivity(found: Acceptance) -> str:
@@ -173,7 +172,6 @@ def _data(found: Acceptance) -> dict[str, Json]:
                 "given": list(one.given),
                 "logged": [plain(value) for value in one.logged],
                 "agrees": one.agrees,
-                "instead": one.instead,
             }
             for one in found.aggregates
         ],
@@ -191,7 +189,6 @@ def _data(found: Acceptance) -> dict[str, Json]:
                 "bounds": pair(one.bounds),
                 "interval": pair(one.interval),
                 "p_value": one.p_value,
-                "p_value_of_total": one.p_value_of_total,
                 "fits": one.name in found.fitting,
             }
             for one in found.rules
