@@ -1,12 +1,10 @@
 """``spec-oracle audit-transcripts``: judge recorded completions, without the server that made them."""
 
 import time
-from collections.abc import Iterator
+from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 
 from spec_oracle.commands.options import (
     Command,
@@ -19,14 +17,8 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from spec_oracle.servers.recorded.transcripts import Transcript
 
-POLL = 0.5
-"""Seconds between two looks at a file that grows."""
-
-
-def run(options: Any) -> int:
+def run(options: Namespace) -> int:
     """Judge the file, write the report, and return its exit code."""
     from spec_oracle.audit.reports import AuditReport
     from spec_oracle.report.progress import showing_progress
@@ -36,62 +28,43 @@ def run(options: Any) -> int:
     from spec_oracle.servers.contract import ServerError
     from spec_oracle.servers.recorded.transcripts import Transcripts, read_written
 
+    try:
+        lines = Path(options.file).read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"FILE: {error}") from None
+    try:
+        some, begun = read_written(lines)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{options.file}: {error}") from None
+    if not some:
+        raise InvalidInputError(f"FILE: {options.file} holds no completion")
     with ExitStack() as open_:
-        try:
-            file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidInputError(f"FILE: {error}") from None
-        try:
-            first, begun = read_written(file.readlines())
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{options.file}: {error}") from None
-        if not first:
-            raise InvalidInputError(f"FILE: {options.file} holds no completion")
         server = None
         rows = load_rows(options.model) if options.model and not options.server else None
         started, end = time.perf_counter(), time.monotonic() + options.budget  # local weights are loaded
         if options.server:
             client = open_.enter_context(Client(options.server, Limits(), options.api_key_env, end))
-            server = connect(client, first[0].sampling)
+            server = connect(client, some[0].sampling)
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
-        found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
-        ended, more = "", _later(file, end, begun) if options.follow else ()
-        tell = open_.enter_context(showing_progress())
+        found = Transcripts(some, server=server, rows=rows, noise=noise, seed=options.seed)
+        ended, tell = "", open_.enter_context(showing_progress())
         try:
-            for number, transcript in enumerate(chain(first, more)):
-                if 0 < number < len(first) and time.monotonic() > end:
-                    ended = f"{number} of {len(first)} completions were judged in time; raise --budget"
+            for number, transcript in enumerate(some):
+                if number and time.monotonic() > end:
+                    ended = f"{number} of {len(some)} completions were judged in time; raise --budget"
                     break
-                tell("completions", number, len(first))
+                tell("completions", number, len(some))
                 found.add(transcript)
-                if options.follow and found.is_decided(options.alpha):
-                    break
         except (ServerError, KeyboardInterrupt) as error:
             if not found.completions:
                 raise
             ended = str(error) or "interrupted"
     subject = found.report(options.file, options.alpha, options.detect, ended)
-    if begun and not options.follow:
+    if begun:
         note = "the last line of the file is not complete, and was left out"
         subject = replace(subject, remarks=replace(subject.remarks, notes=(*subject.remarks.notes, note)))
     report = AuditReport((subject,), options.seed, options.alpha, seconds=time.perf_counter() - started)
     return write_audit(options, report)
-
-
-def _later(file: TextIO, end: float, begun: str) -> Iterator["Transcript"]:
-    """Yield what is added to a file behind a line that was begun, until the time is over or Ctrl-C."""
-    from spec_oracle.servers.recorded.transcripts import read_all
-
-    try:
-        while time.monotonic() < end:
-            begun += file.readline()
-            if begun.endswith("\n"):
-                yield from read_all([begun])
-                begun = ""
-            else:
-                time.sleep(POLL)
-    except KeyboardInterrupt:
-        return
 
 
 MODEL_NOISE = 0.01
@@ -103,7 +76,7 @@ object of log-probabilities by token id), "draft_rows" (the same of the draft mo
 the tokens) and "sampling" (temperature, top_k, top_p). `audit-server --record FILE` writes such files. The
 reference is what the file records, or a scoring server, or local weights. Tokens are compared with their own
 next-token distributions, at a stated false-alarm rate. Exit codes: 0 lossless, 1 lossy, 2 inconclusive, 3 a
-mistake in the file or the options. It may be looked at any time, so that --follow watches a file that grows.
+mistake in the file or the options. The rate holds however often a file that grows is judged.
 """
 _NOISE = "nats by which its log-probabilities may be off; default: 0.01 for --model, else what is measured"
 AUDIT_TRANSCRIPTS = Command(
@@ -114,7 +87,6 @@ AUDIT_TRANSCRIPTS = Command(
     options={
         "the completions": [
             value("file", "FILE", "one JSON object a line"),
-            flag("--follow", "go on with lines that are added, until it is lossy or --budget is over"),
         ],
         "the reference": [
             value("--server", "URL", "a server of the target model, asked for one token a time", default=""),
