@@ -53,11 +53,10 @@ def run(options: argparse.Namespace) -> int:
     is_served = (options.draft or "").startswith(("http://", "https://"))
     with ExitStack() as open_:
         rows = load_rows(options.draft) if options.draft and not is_served else None
-        started = time.monotonic()  # the budget begins once local weights are loaded
         progress = open_.enter_context(showing_progress())
 
         def connected(url: str) -> Server:
-            end = started + options.budget
+            end = time.monotonic() + options.budget
             client = open_.enter_context(Client(url, limits, options.api_key_env, end))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
@@ -81,7 +80,6 @@ def run(options: argparse.Namespace) -> int:
             plan,
             reference,
             seed=options.seed,
-            started=started,
             draft=same_prompts(draft, server) if draft else weights,
             record=write_line,
         )
@@ -159,7 +157,7 @@ AUDIT_SERVER = Command(
         "effort and error rate": [
             value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
             value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
-            value("--budget", "SECONDS", "of the whole audit, at most", positive_number, 300.0),
+            value("--budget", "SECONDS", "of each check, at most", positive_number, 180.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),

@@ -1,6 +1,6 @@
 """Effort of audits of servers: numbers of samples and shares of the budget that several checks share.
 
-Seconds are of the budget of the whole audit (`--budget`); a TV is a total variation.
+Shares are of the budget of a check (`--budget`); a TV is a total variation.
 """
 
 from typing import Final

@@ -222,8 +222,7 @@ class ServerSubject:
 
     ``draft`` is the draft model: its probabilities are an order in which tokens are judged, no more.
     ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
-    ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
-    on the clock of `time.monotonic`, None for when its first check does;
+    ``name`` is its address; ``seed`` is that of the audit's own choices;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
     fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
     tokens or more draft, as far as is known; None if shorter ones do, or none. ``needs`` are those of the
@@ -236,7 +235,6 @@ class ServerSubject:
     reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
-    started: float | None = None
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
@@ -251,6 +249,12 @@ class ServerSubject:
     carries_state: ClassVar[bool] = False
     drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
+
+    def end_after(self, seconds: float) -> None:
+        """Let all requests end in so many seconds from now."""
+        for server in (self.server, self.reference, self.draft):
+            if isinstance(server, Server):
+                server.client.end = time.monotonic() + seconds
 
     def plain_call(self, seed: int) -> None:
         """Ask for nothing: a server that does not answer has said so before."""

@@ -96,7 +96,7 @@ AUDIT_TRANSCRIPTS = Command(
         ],
         "effort and error rate": [
             value("--detect", "TV", "total variation a token that must be detectable for a pass", rate, 0.1),
-            value("--budget", "SECONDS", "of the whole audit, at most", positive_number, 300.0),
+            value("--budget", "SECONDS", "of each check, at most", positive_number, 300.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
         ],
