@@ -15,7 +15,6 @@ from spec_oracle.audit.covering import covering
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import ANSWERED
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Json, RefusedError
@@ -55,7 +54,6 @@ class Combination:
     tokens: int
     is_seeded: bool = False
     is_long: bool = False
-    several: int = 1
 
     def __str__(self) -> str:
         return ", ".join(f"{axis} {value}" for axis, value in self.words.items())
@@ -155,8 +153,6 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
     axes["tokens"] = [(str(limit), {}) for limit in LIMITS]
     axes["seed"] = [("none", {}), ("sent", {})]
     axes["prompt"] = [("given", {}), ("long", {})]
-    if isinstance(server.api, OpenAI):
-        axes["n"] = [("1", {}), ("3", {})]
     return axes, unknown
 
 
@@ -200,5 +196,4 @@ def combinations_of(axes: Axes) -> Iterator[Combination]:
             LIMITS[chosen["tokens"]],
             is_seeded=values["seed"][0] == "sent",
             is_long=values["prompt"][0] == "long",
-            several=int(values["n"][0]) if "n" in values else 1,
         )

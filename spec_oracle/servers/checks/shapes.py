@@ -43,9 +43,6 @@ from spec_oracle.statistics import split
 _COARSEST: Final = 0.7
 """Total variation a token that must be detected."""
 
-_RARE: Final = 1e-9
-"""Least probability by which equal completions are weighed."""
-
 
 def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge greedy completions, then each combination of fields, until one is wrong or time is over."""
@@ -138,7 +135,6 @@ class Trial:
             self.combination.tokens,
             (self.context.seed, f"server/shapes/{self.number}"),
             self.combination.is_seeded,
-            {"n": self.combination.several} if self.combination.several > 1 else {},
         )
 
     @property
@@ -171,7 +167,7 @@ class Trial:
                 self.why = f"equal requests differ by {self.laws.noise:.2g} nats"
                 return
             while evidence.tokens < needed and not is_decided(self.judged, rate):
-                missing = (needed - evidence.tokens) // (self.combination.tokens * self.combination.several)
+                missing = (needed - evidence.tokens) // self.combination.tokens
                 at_once = min(missing, 4 * width * (1 + len(self.completions.found) // width))
                 self.judged.add(self.completions.sample(max(at_once, width)))
                 if time.monotonic() > end or (
@@ -187,10 +183,8 @@ class Trial:
             self.why = "no next-token distribution is known"
         elif is_decided(self.judged, rate):
             self._decide()
-        elif not (wrong := self._all_alike(rate)) and self._hidden() > _COARSEST:
+        elif self._hidden() > _COARSEST:
             self.why = f"equal requests differ by {self._hidden():.2g} in total variation a token"
-        else:
-            self.wrong = wrong
 
     def _hidden(self) -> float:
         """Return the total variation a token that differences between equal requests hide."""
@@ -219,22 +213,6 @@ class Trial:
         self.laws.fetch(roots)
         again.fetch(roots)
         return max(difference(self.laws.logs[root] or {}, again.logs[root] or {}) for root in roots)
-
-    def _all_alike(self, rate: float) -> str:
-        """Say that the completions of each request for several are the same, "" if that may be chance."""
-        several, found = self.combination.several, self.completions.found
-        groups = [found[i : i + several] for i in range(0, len(found), several)]
-        if several == 1 or any(len(set(group)) > 1 for group in groups):
-            return ""
-        log_chance = 0.0
-        for number, tokens in (group[0] for group in groups):
-            for place, token in enumerate(tokens):
-                law = self.laws.after((number, tokens[:place]))
-                if law is not None and law.index(token) >= 0:
-                    log_chance += math.log(max(law.probabilities[law.index(token)], _RARE))
-        if log_chance > math.log(rate):
-            return ""
-        return f"the {several} completions of a request are the same in all {len(groups)} requests"
 
 
 Tried: TypeAlias = Trial | Beside

@@ -65,7 +65,6 @@ class ServerPlan:
     variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
     the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
     ``long_tokens`` are those of the completions of `long-texts`, None for what it takes to see drafts.
-    ``streams_too``: whether streamed completions are compared with others.
     """
 
     tokens: int = SERVER_TOKENS
@@ -74,7 +73,6 @@ class ServerPlan:
     seeded: bool = False
     assume_speculating: bool = False
     long_tokens: int | None = None
-    streams_too: bool = False
 
     def __post_init__(self) -> None:
         for name, tokens in (("tokens", self.tokens), ("long_tokens", self.long_tokens)):
@@ -136,12 +134,12 @@ class Completions:
         ]
         before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
-            self.found += [(int(number), tokens) for tokens in (answer.tokens, *answer.others)]
-            self.tally.update(self.found[-1 - len(answer.others) :])
+            self.found.append((int(number), answer.tokens))
+            self.tally.update(self.found[-1:])
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
-            is_whole = answer.finish == "length" and len(answer.tokens) == self.length and not answer.others
+            is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
         return self.found[before:]

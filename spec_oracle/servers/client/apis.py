@@ -5,7 +5,6 @@ every answer. `OpenAI` is the completion API of everything else (vLLM, SGLang, T
 llama.cpp too); engines differ in what they add to it, so fields beyond the standard are read where they are.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -64,12 +63,6 @@ class LlamaCpp:
             finish="length" if finish == "limit" else finish,
             counted=data.get("tokens_predicted"),
         )
-
-    def streamed(self, parts: Sequence[Json]) -> Json:
-        """Return the parts of a stream as one answer."""
-        tokens = [token for part in parts for token in part.get("tokens") or ()]
-        text = "".join(part.get("content", "") for part in parts)
-        return {**parts[-1], "tokens": tokens, "content": text}
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt."""
@@ -136,22 +129,7 @@ class OpenAI:
             accepted=accepted,
             finish=choice.get("finish_reason") or "",
             counted=usage.get("completion_tokens"),
-            others=tuple(
-                tuple(one.get("token_ids") or _ids(one.get("logprobs") or {}) or one["text"])
-                for one in data["choices"][1:]
-            ),
         )
-
-    def streamed(self, parts: Sequence[Json]) -> Json:
-        """Return the parts of a stream as one answer; ids are those beside the text, or beside its list."""
-        shown = [part["choices"][0] for part in parts if part.get("choices")]
-        tokens = [
-            token for one in shown for token in one.get("token_ids") or _ids(one.get("logprobs") or {}) or ()
-        ]
-        finish = next((one["finish_reason"] for one in shown if one.get("finish_reason")), "")
-        usage: Json = next((part["usage"] for part in reversed(parts) if part.get("usage")), {})
-        whole = {"text": "".join(one.get("text") or "" for one in shown), "token_ids": tokens}
-        return {"choices": [{**whole, "finish_reason": finish}], "usage": usage}
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
@@ -172,16 +150,6 @@ def read(api: Api, data: Json) -> Completion:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         why = f"{type(error).__name__}: {error}"
         raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
-
-
-def streamed(api: Api, text: str) -> Completion:
-    """Return what the server-sent events of a stream say together; raises `ServerError` for none."""
-    lines = (line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith("data:"))
-    try:
-        parts = [json.loads(line) for line in lines if line != "[DONE]"]
-        return read(api, api.streamed(parts))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ServerError(f"cannot read a stream by the API {api.name}: {type(error).__name__}") from None
 
 
 def _log(entry: Mapping[str, Json]) -> float:

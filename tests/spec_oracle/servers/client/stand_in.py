@@ -328,12 +328,6 @@ class StandIn:
         if self.defect == "slow" and self.faults.random() < self.size:
             time.sleep(1.0)
         answer = self.answer(tuple(prompt), tokens, drafted, accepted, body)
-        for number in range(1, body.get("n", 1) if self.shape != "llama.cpp" else 1):
-            own = {**body, **({"seed": body["seed"] + 1000 * number} if "seed" in body else {})}
-            other = (
-                tokens if self.defect == "same-n" else self.text(tuple(prompt), body["max_tokens"], own)[0]
-            )
-            answer["choices"] += self.answer(tuple(prompt), other, 0, 0, body)["choices"]
         if len(tokens) > 1:
             self.answers[repr(body)] = answer
         if self.defect == "closes" and self.faults.random() < self.size:
