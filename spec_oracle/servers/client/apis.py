@@ -189,7 +189,7 @@ def drafts_counted(text: str) -> DraftCounts:
 
     >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
     ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
-    DraftCounts(drafted=9.0, accepted=4.0)
+    DraftCounts(drafted=9.0, accepted=4.0, calls=None)
     """
     samples = [(found["name"], float(found["value"])) for found in _SAMPLE.finditer(text)]
 
@@ -198,6 +198,7 @@ def drafts_counted(text: str) -> DraftCounts:
 
     drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
     if drafted and accepted:
-        return DraftCounts(sum(drafted), sum(accepted))
+        calls = values(":spec_decode_num_drafts")
+        return DraftCounts(sum(drafted), sum(accepted), sum(calls) if calls else None)
     per_call = values(":spec_accept_length")
     return DraftCounts(accepted=max(max(per_call) - 1, 0.0)) if per_call else DraftCounts()
