@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.weights import Weights, load_rows
+    from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
     from spec_oracle.servers.recorded.transcripts import line_of
@@ -54,10 +55,11 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as open_:
         rows = load_rows(options.draft) if options.draft and not is_served else None
         progress = open_.enter_context(showing_progress())
+        kept = open_.enter_context(closing(KeptAnswers(options.cache))) if options.cache else None
 
         def connected(url: str) -> Server:
             end = time.monotonic() + options.budget
-            client = open_.enter_context(Client(url, limits, options.api_key_env, end))
+            client = open_.enter_context(Client(url, limits, options.api_key_env, end, kept))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
@@ -86,6 +88,8 @@ def run(options: argparse.Namespace) -> int:
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     if record:
         report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
+    if kept and kept.used:
+        report = _with_note(report, kept.used)
     return write_audit(options, report)
 
 
@@ -120,6 +124,7 @@ model is the one that you mean.
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
 _DRAFT = "the draft model, or any small one with these token ids: a URL, or local weights; finer long-texts"
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
+_CACHE = "keep answers here, and let those of an earlier run with the same requests count again"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
@@ -155,6 +160,7 @@ AUDIT_SERVER = Command(
         "effort and error rate": [
             value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
             value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
+            value("--cache", "FILE", _CACHE, file_to_write),
             value("--budget", "SECONDS", "of each check, at most", positive_number, 180.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),

@@ -57,6 +57,8 @@ class DraftCounts:
         """Return what was counted after ``before``; a mean is no count, and stays what it is."""
         if None in (self.drafted, self.accepted, before.drafted, before.accepted):
             return self
+        if (self.drafted or 0) < (before.drafted or 0):  # the server was started anew
+            return self
         pairs = zip(vars(self).values(), vars(before).values(), strict=True)
         return DraftCounts(*(None if None in pair else pair[0] - pair[1] for pair in pairs))
 

@@ -1,7 +1,6 @@
 """What the checks of a server need of their budgets: a plan, made before anything is judged."""
 
 import math
-import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -66,9 +65,9 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
 
 def pace(server: Server, tokens: int) -> float:
     """Measure how many completions of so many tokens come in a second, by one round of requests."""
-    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, time.monotonic()
+    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, server.client.now()
     server.complete(asks)
-    return len(asks) / max(time.monotonic() - started, 1e-6)
+    return len(asks) / max(server.client.now() - started, 1e-6)
 
 
 def planned(subject: ServerSubject, budget: float) -> str:

@@ -146,12 +146,12 @@ class Completions:
 
     def pilot(self, seconds: float) -> float:
         """Sample a few, for so many seconds at most; return, and keep, how many came in a second."""
-        start, before = time.monotonic(), len(self.found)
+        start, before = self.server.client.now(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
             self.sample(some, pilot=effort.SERVER_PILOT)
-            done, past = len(self.found) - before, time.monotonic() - start
+            done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
         return self.pace
 
