@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.experiment import Effort, Experiment, compared
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
@@ -89,7 +89,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
     def neighbours(rate: float) -> CheckResult:
         in_time = replace(context, rate=rate, budget=seconds)
-        return independent("pairs of completions of seeds s and s + 1", seeded(), subject, in_time)
+        return independent("requests with seeds s and s + 1", seeded(), subject, in_time)
 
     def in_turn(rate: float) -> CheckResult:
         turns, before = list[Pair](), list[Tokens]()
@@ -103,7 +103,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
         pairs = concurrent(subject, lambda: [first_prompt(subject)] * width, add, turns)
         in_time = replace(context, rate=rate, budget=seconds)
-        return independent("pairs of completions in turn", pairs, subject, in_time)
+        return independent("two requests, one sent after the other", pairs, subject, in_time)
 
     return first_failure(context.rate, repeats, with_seeds, neighbours, in_turn)
 
@@ -133,16 +133,21 @@ def concurrent(
 def independent(
     what: str, pairs: Callable[[int], Sequence[Pair]], subject: ServerSubject, context: Context
 ) -> CheckResult:
-    """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
+    """Judge whether pairs are distributed as pairs made at random of completions sampled far apart.
+
+    ``what`` names the requests of a pair, such as "seeds s and s + 1".
+    """
     far = sampled_apart(subject, context.budget)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    by_chance = Experiment(
-        "pairs put together by chance", "2 completions", dict, ServedOutcomes(nothing, random)
-    )
-    near = Experiment(what, "2 completions", dict, pairs, reference=by_chance)
+    apart = "pairs of completions that were sampled at different times"
+    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(nothing, random))
+    near = Experiment(f"completions of {what}", "2 completions", dict, pairs, reference=by_chance)
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
-    return compared(near, context, sizes, _by_groups, 2 * GROUPS**2)
+    result = compared(near, context, sizes, _by_groups, 2 * GROUPS**2)
+    if result.status is not Status.FAILED:
+        return result
+    return replace(result, detail=f"{result.detail}: such requests share random numbers, or answers")
 
 
 def alike(
