@@ -34,14 +34,9 @@ LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
 """Seconds that an attempt may take although the time is nearly over."""
 
-LONGEST_SILENCE = 2.0
-"""Seconds without an answer, from which on failures are more than a hitch."""
-
-GIVEN_UP = 20.0
-"""Seconds of silence after which nothing more is asked: its next answer may just have been a long one."""
-
-PATIENCE = 2.0
-"""How many times as long as the slowest answer before a server may be silent at the end of the time."""
+GIVEN_UP, PATIENCE = 20.0, 2.0
+"""Seconds of silence at the end of the time, and how many times that of the slowest answer before, after which
+nothing more is asked: its next answer may just have been a long one."""
 
 ANSWERED = "others are answered"
 """Said of a request that fails each time, where the server is in working order."""
@@ -50,10 +45,6 @@ SHOWN = 200
 """Characters of a server's message that an error shows."""
 
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
-
-
-class _SilentError(ServerError):
-    """The server has not answered for long when the time is over: it hangs, or its answer takes longer."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +143,8 @@ class Client:
     def answers(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Send requests, as many at a time as the limits allow; yield the answers in the same order.
 
-        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is silent. For one that
-        is gone, or silent for `GIVEN_UP` seconds, and after Ctrl-C, it does for all later requests too.
+        Raises `RefusedError` and `OutOfTimeError`; and `ServerError` for a server that is gone or silent, and
+        after Ctrl-C, then for all later requests, too.
         """
         known = [self._kept(request) for request in requests]
         missing = [request for request, reply in zip(requests, known, strict=True) if reply is None]
@@ -166,8 +157,6 @@ class Client:
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
-            if isinstance(error, _SilentError) and time.monotonic() - self._last < GIVEN_UP:
-                raise
             self._ended = self._ended or str(error) or "interrupted"
             raise ServerError(self._ended) from None
         finally:
@@ -255,11 +244,9 @@ class Client:
     def _out_of_time(self, cause: str) -> ServerError:
         """Return what to raise once the time is over: a server that has been silent for long may be gone."""
         silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
-        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
-            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
-        if cause and silent > max(LONGEST_SILENCE, PATIENCE * self._slowest):
+        if cause and silent > max(GIVEN_UP, PATIENCE * self._slowest):
             since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
-            return _SilentError(f"{since}; see whether it hangs, or raise --budget")
+            return ServerError(f"{since}; see whether it hangs, or raise --budget")
         last = f"; the last failure: {cause}" if cause else ""
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")

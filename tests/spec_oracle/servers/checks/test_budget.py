@@ -138,7 +138,7 @@ MODES = {
     "draft server": {"draft": "server"},
     "draft weights": {"draft": "weights"},
     "reference": {"reference": {}},
-    "long completions alone": {"draft": "server", "skip": OTHERS, "seconds": 0.03},
+    "long completions alone": {"draft": "server", "skip": OTHERS, "seconds": 0.03, "budget": 60.0},
     "no probabilities": {**SPEAKS_NOT, "reference": {"shape": "openai"}},
     "no probabilities, no reference": SPEAKS_NOT,
     "seeded": {"plan": ServerPlan(seeded=True)},
