@@ -7,10 +7,12 @@ left after the text so far. A field that changes nothing of what one-token reque
 so: it is compared with a reference server by whole completions, or named.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import covering
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
@@ -66,6 +68,27 @@ class Combination:
         sampling = replace(base, **own, fields={**base.fields, **more})
         prompts = tuple(long_prompt(prompt) for prompt in server.prompts) if self.is_long else server.prompts
         return replace(server, sampling=sampling, prompts=prompts)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was found under a combination: ``wrong`` says what is, ``why`` it was not tried.
+
+    ``draws`` were judged, in words ``seen``. ``least`` is a lower bound of the total variation, and
+    ``detects`` which one would show.
+    """
+
+    combination: Combination
+    seen: str = ""
+    draws: int = 0
+    wrong: str = ""
+    why: str = ""
+    least: float | None = None
+    detects: float = math.inf
+
+
+Trial: TypeAlias = Callable[[Context], Tried]
+"""Tries a combination, at the false-alarm rate and within the budget of the context."""
 
 
 def long_prompt(prompt: Prompt) -> Prompt:

@@ -35,8 +35,8 @@ SHORTEST_ATTEMPT = 0.05
 """Seconds that an attempt may take although the time is nearly over."""
 
 GIVEN_UP, PATIENCE = 20.0, 2.0
-"""Seconds of silence at the end of the time, and how many times that of the slowest answer before, after which
-nothing more is asked: its next answer may just have been a long one."""
+"""Seconds without an answer at the end of the time, and times those of the slowest answer before, after
+which nothing more is asked: its next answer may just have been a long one."""
 
 ANSWERED = "others are answered"
 """Said of a request that fails each time, where the server is in working order."""
