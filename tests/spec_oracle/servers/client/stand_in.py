@@ -36,7 +36,7 @@ class StandIn:
     "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
     ``serves`` "draft" is the draft model itself, behind an address of its own. ``refuses`` are fields that it
     answers with 400; of others that it does not know, such as ``typical_p``, it takes no notice.
-    ``scores``: how it scores prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
+    ``scores``: how it scores prompts, "prompt_logprobs" or "echo".
     A defect "skips:FIELD" verifies drafts without that field. With ``quotes`` the last token is a quotation
     mark, and ``json_schema`` is a string of letters. A grammar allows letters; with a quotation mark in front
     of them it begins with one, with one behind them it may end with one. ``takes_lists``: of prompts.
@@ -298,10 +298,6 @@ class StandIn:
         if path == "/tokenize" and self.shape != "silent":
             text = body.get("content", body.get("prompt"))
             return 200, {"tokens": [self.vocab - 1 if c == '"' else (ord(c) - 97) % self.vocab for c in text]}
-        if path == "/generate" and self.scores == "input_top_logprobs":
-            rows = self.scored(body["input_ids"], body["top_logprobs_num"])
-            tops = [row and [[log, token, None] for token, log in row.items()] for row in rows]
-            return 200, {"meta_info": {"input_top_logprobs": tops}}
         own = "/completion" if self.shape == "llama.cpp" else "/v1/completions"
         if path not in {own, "/detokenize"}:
             return 404, {"error": "not here"}
