@@ -18,7 +18,7 @@ from spec_oracle.servers.client.connection import AgainError
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import StandIn
 
-BUDGET, ALLOWED, STARTED, AT_ONCE = 20.0, 200.0, 1000.0, 3.0
+BUDGET, ALLOWED, STARTED, AT_ONCE = 16.0, 160.0, 1000.0, 3.0
 
 ADVICE = (
     "--budget",
@@ -94,7 +94,7 @@ def audited(
     seconds=0.1,
     budget=BUDGET,
     fails="",
-    after=18.0,
+    after=15.0,
     who="server",
     reference=None,
     draft="",
@@ -108,7 +108,7 @@ def audited(
 
     def server(name, **options):
         client = Client.__new__(Paced)
-        client.__init__("http://127.0.0.1:9", Limits(concurrency=1), end=STARTED + budget)
+        client.__init__("http://127.0.0.1:9", Limits(concurrency=1), end=clock.now + budget)
         client.over(StandIn(**options), clock, seconds, fails if name == who else "", after)
         return connect(client, Sampling(top_k=top_k), prompts=["bc", "def"])
 
@@ -138,7 +138,13 @@ MODES = {
     "draft server": {"draft": "server"},
     "draft weights": {"draft": "weights"},
     "reference": {"reference": {}},
-    "long completions alone": {"draft": "server", "skip": OTHERS, "seconds": 0.03, "budget": 60.0},
+    "long completions alone": {
+        "draft": "server",
+        "skip": OTHERS,
+        "seconds": 0.03,
+        "budget": 60.0,
+        "after": 18.0,
+    },
     "no probabilities": {**SPEAKS_NOT, "reference": {"shape": "openai"}},
     "no probabilities, no reference": SPEAKS_NOT,
     "seeded": {"plan": ServerPlan(seeded=True)},

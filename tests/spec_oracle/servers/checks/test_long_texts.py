@@ -133,6 +133,12 @@ class DraftsForLong(StandIn):
         return super().text(prompt, count, body)
 
 
+@pytest.fixture
+def few_tokens(monkeypatch):
+    """Pairs of tokens need detect a total variation of 0.2 only."""
+    set_effort(monkeypatch, SERVER_DISTANCES_TV=0.2)
+
+
 OTHERS = dict.fromkeys(["plain-law", "shapes", "length", "logprobs", "streams", "batch"], "")
 
 
@@ -144,7 +150,7 @@ def audited(stand_in, **plan):
 
 
 @pytest.mark.parametrize(("defect", "verdict"), [("", "lossless"), ("always-accept", "lossy")])
-def test_a_server_that_drafts_for_long_requests_only_is_judged_by_these(defect, verdict):
+def test_a_server_that_drafts_for_long_requests_only_is_judged_by_these(defect, verdict, few_tokens):
     found, checks = audited(DraftsForLong(defect))
     assert found.verdict.value == verdict
     assert checks["joint"].detail == (
@@ -153,13 +159,15 @@ def test_a_server_that_drafts_for_long_requests_only_is_judged_by_these(defect, 
 
 
 @pytest.mark.parametrize(("defect", "verdict"), [("", "inconclusive"), ("always-accept", "lossy")])
-def test_where_nobody_counts_drafts_long_requests_are_judged_and_nothing_is_assumed(defect, verdict):
+def test_where_nobody_counts_drafts_long_requests_are_judged_and_nothing_is_assumed(
+    defect, verdict, few_tokens
+):
     found, checks = audited(DraftsForLong(defect, shape="uncounted"))
     assert found.verdict.value == verdict
     assert "--assume-speculating" in checks["joint"].detail
 
 
-def test_a_server_without_speculation_is_no_pass():
+def test_a_server_without_speculation_is_no_pass(few_tokens):
     found, checks = audited(StandIn(draft=False))
     assert found.verdict.value == "inconclusive"
     assert "nothing was drafted" in checks["joint"].detail

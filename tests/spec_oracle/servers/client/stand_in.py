@@ -87,6 +87,8 @@ class StandIn:
     def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
         model = model or self.serves
+        if (settings := body.get("settings")) and (quick := (*context[-2:], model, settings)) in self.laws:
+            return self.laws[quick]
         if "json_schema" in body:
             body = self.under_schema(context[body.get("prompt_length", len(context)) :], body)
         biases = body.get("logit_bias")
@@ -95,7 +97,15 @@ class StandIn:
             key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
             self.laws[key] = self.computed_law(context, body, model)
+        if settings:
+            self.laws[quick] = self.laws[key]
         return self.laws[key]
+
+    def settings(self, body):
+        """Return what the law depends on besides the last two tokens, None where that is not all."""
+        if "json_schema" in body or any(name in body for name in PENALTIES):
+            return None
+        return (repr(body.get("logit_bias")), *map(body.get, FIELDS))
 
     def computed_law(self, context, body, model):
         heat = body.get("temperature", 1.0)
@@ -184,7 +194,8 @@ class StandIn:
 
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
-        rng, body = self.stream(body), {**body, "prompt_length": len(prompt)}
+        rng = self.stream(body)
+        body = {**body, "prompt_length": len(prompt), "settings": self.settings(body)}
         tokens, drafted, accepted = [], 0, 0
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
@@ -255,7 +266,7 @@ class StandIn:
         """Return the row of verification: of a smaller mode where a defect is planted."""
         skipped = self.defect.removeprefix("skips:")
         if skipped in body:
-            body = {name: value for name, value in body.items() if name != skipped}
+            body = {name: value for name, value in body.items() if name not in (skipped, "settings")}
         law = self.law(context, body)
         if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
             law = list(law)
