@@ -12,6 +12,7 @@ import numpy as np
 
 from spec_oracle.acceptance.log import LoggedCalls
 from spec_oracle.acceptance.where import is_last_of_prompt
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError, unknown
 
 POSITIONS = "positions"
@@ -96,17 +97,21 @@ def _tokens(given: tuple[str, ...], calls: LoggedCalls) -> Aggregate:
     return Aggregate(TOKENS, given, (float(total),), bool(agrees))
 
 
-def aggregates(calls: LoggedCalls) -> dict[str, tuple[float, ...]]:
-    """Return what the log has of each aggregate but `TOKENS`, by name; numbers of its calls alone."""
-    count, drafted, accepted = len(calls.lengths), float(calls.lengths.sum()), float(calls.accepted.sum())
-    verified = float(np.minimum(calls.accepted + 1, calls.lengths).sum())
-    places = np.arange(1, calls.lengths.max() + 1)
+def aggregates(calls: LoggedCalls, tails: Floats | None = None) -> dict[str, tuple[float, ...]]:
+    """Return what the log has of each aggregate but `TOKENS`, by name.
+
+    With ``tails``, P(n >= i) [N, L] of a rule, what it is expected to have.
+    """
+    places = np.arange(1, calls.p.shape[1] + 1)
+    kept = (calls.accepted[:, None] >= places).astype(float) if tails is None else tails
+    count, drafted, accepted = len(calls.lengths), float(calls.lengths.sum()), float(kept.sum())
+    verified = float((calls.is_draft * np.hstack([np.ones((count, 1)), kept[:, :-1]])).sum())
     return {
-        "length": (accepted / count + 1,),
         "accepted/call": (accepted / count,),
+        "length": (accepted / count + 1,),
         "accepted/drafted": (accepted / drafted,),
         "accepted/verified": (accepted / verified,),
-        POSITIONS: tuple((calls.accepted[:, None] >= places).mean(axis=0).tolist()),
+        POSITIONS: tuple(kept.mean(axis=0).tolist()),
         "calls": (count,),
         "drafted": (drafted,),
         "accepted": (accepted,),

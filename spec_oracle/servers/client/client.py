@@ -14,7 +14,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Self
@@ -23,7 +23,6 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.client.connection import (
     NO_CONNECTION,
-    OVERDUE,
     AgainError,
     Connections,
     checked_url,
@@ -174,7 +173,7 @@ class Client:
 
     def _new(self, request: Request, future: Future[Reply], started: float) -> Reply:
         """Return an answer, which counts again in later runs; what a server is, each run asks anew."""
-        reply = self._awaited(future)
+        reply = future.result()
         if self.kept and (request.body is not None or request.path == "/metrics"):
             asked, seconds = (self.url, request.path, request.body), time.monotonic() - started
             self.kept.add(asked, reply.data, reply.is_doubtful, seconds)
@@ -183,11 +182,6 @@ class Client:
     def now(self) -> float:
         """Return seconds on a clock by which kept answers take as long as they once did."""
         return time.monotonic() + self.saved
-
-    def _awaited(self, future: Future[Reply]) -> Reply:
-        while not (future.done() or wait([future], OVERDUE).done):
-            self._connections.cut_overdue()
-        return future.result()
 
     def _answer(self, request: Request) -> Reply:
         with self._lock:
