@@ -166,7 +166,11 @@ class Transcripts:
         self._waiting: list[tuple[Scored, Scored]] = []
         self._scored: list[Scored] = []
         self.copies, self._heats = Copies(), stream(seed, "transcripts/temperatures")
-        self._recorded, self._distances, self._rows_of_equals = None, Distances(), RowsOfEquals(5 * noise)
+        self._recorded, self._distances = None, Distances()
+        # The first rows of completions, by their contexts, with the number of the completion: after equal
+        # contexts rows must be equal.
+        self._kept: dict[tuple[tuple[int, ...], ...], tuple[int, Logs]] = {}
+        self._differ, self._noise = "", 5 * noise
         if rows is not None:
             reference.reading = OLDEST
         elif not self._is_served:
@@ -190,7 +194,7 @@ class Transcripts:
             self._scored.append(scored)
         self.completions += 1
         self.judged.completions = self.completions
-        self._rows_of_equals.add(transcript)
+        self._compare_rows(transcript)
         if (recorded := self._recorded) is not None:
             recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
             compare(recorded.logs, recorded, reference, self._distances)
@@ -217,6 +221,22 @@ class Transcripts:
             if later := [part(one, 1, len(one.came)) for one in some if len(one.came) > 1]:
                 self._later[number].add(joined(later))
         self._waiting.clear()
+
+    def _compare_rows(self, transcript: Transcript) -> None:
+        """Compare the first rows of a completion with those of others after equal prompts and tokens."""
+        for place, row in enumerate(transcript.rows[:KEPT]):
+            if not row or self._differ:
+                continue
+            context = transcript.prompt, transcript.tokens[:place]
+            number, first = self._kept.get(context, (self.completions, row))
+            if (nats := difference(first, row)) > WRONG_SCORES + self._noise:
+                which = f"of completions {number} and {self.completions} at token {place + 1}"
+                self._differ = (
+                    f"rows {which} differ by {nats:.2g} nats after equal prompts and tokens: tokens are "
+                    "missing from the file, the model is another one, or what was reported is wrong"
+                )
+            if len(self._kept) < MOST_KEPT:
+                self._kept.setdefault(context, (number, row))
 
     def _fill(self, transcript: Transcript) -> None:
         """Let the distributions be those of one transcript: no others are kept."""
@@ -277,8 +297,8 @@ class Transcripts:
 
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Say whether what the reference contradicts is the served model, without any speculation."""
-        if self._rows_of_equals.differ:
-            return inconclusive(self._rows_of_equals.differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
+        if self._differ:
+            return inconclusive(self._differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
         if self._rows is None and not self._is_served:
             return not_asked("the reference is what the file holds")
         if self._distances.distances:
@@ -332,37 +352,6 @@ class Transcripts:
             ),
             total_variation=tokens.measured.total_variation,
         )
-
-
-@dataclass
-class RowsOfEquals:
-    """Recorded rows after equal prompts and tokens, which must be equal: ``differ`` says which are not.
-
-    ``noise`` is by how many nats they may differ, besides what no precision explains. Of each completion the
-    first rows are kept, as long as they are not too many.
-    """
-
-    noise: float
-    differ: str = field(default="", init=False)
-    completions: int = field(default=0, init=False)
-    rows: dict[tuple[tuple[int, ...], ...], tuple[int, Logs]] = field(default_factory=dict, init=False)
-
-    def add(self, transcript: Transcript) -> None:
-        """Compare the rows of one more with those kept."""
-        self.completions += 1
-        for place, row in enumerate(transcript.rows[:KEPT]):
-            context = transcript.prompt, transcript.tokens[:place]
-            if not row or self.differ:
-                continue
-            number, first = self.rows.get(context, (self.completions, row))
-            if (nats := difference(first, row)) > WRONG_SCORES + self.noise:
-                which = f"of completions {number} and {self.completions} at token {place + 1}"
-                self.differ = (
-                    f"rows {which} differ by {nats:.2g} nats after equal prompts and tokens: tokens are "
-                    "missing from the file, the model is another one, or what was reported is wrong"
-                )
-            if len(self.rows) < MOST_KEPT:
-                self.rows.setdefault(context, (number, row))
 
 
 def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:
