@@ -41,7 +41,7 @@ class Definition:
     """One figure that engines call acceptance: reported, and expected by the rule."""
 
     name: str
-    is_also_called: str
+    also_called: str
     reported: float
     expected: float
 
