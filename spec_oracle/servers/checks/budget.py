@@ -17,9 +17,6 @@ from spec_oracle.statistics import draws_needed_by_g
 LARGE: Final = ("joint", "long-texts")
 """Checks that the plan always names."""
 
-USUAL_BINS: Final = (0.01,) * 100
-"""A law like those of trees, by which completions are planned before it is known."""
-
 COMBINATIONS: Final = 10
 """Of sampling fields, about."""
 
@@ -34,7 +31,7 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
     one, several = pace(subject.server, 1), pace(subject.server, plan.tokens)
     each = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
     longer = 1 / (1 / one + each * effort.SERVER_LONGER * plan.tokens)
-    count = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate["joint"] / 2)
+    count = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate["joint"] / 2)
     pairs = 2 * effort.SERVER_PAIRS
     found = {
         "joint": Need(count if listed else 2 * count, "completions", several),
@@ -44,7 +41,7 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
     }
     if listed:
         judged = 1 / (1 / one + each)  # a token is sampled, and asked for alone
-        one_token = draws_needed_by_g(plan.coarse, USUAL_BINS, alpha=rate["plain-law"] / 2)
+        one_token = draws_needed_by_g(plan.coarse, effort.USUAL_BINS, alpha=rate["plain-law"] / 2)
         combination = tokens_needed(effort.SERVER_SHAPES_TV, rate["shapes"] / (2 * COMBINATIONS), 0.1)
         is_alone = "joint" in left_out
         long = (

@@ -33,7 +33,7 @@ from spec_oracle.statistics import (
 )
 
 LEVEL = 0.05
-"""Chance that the interval of a counterexample misses."""
+"""Chance that any of the intervals of a counterexample misses."""
 
 WHAT_TO_DO = (
     "turn speculation on, or give prompts after which it drafts: --prompt",

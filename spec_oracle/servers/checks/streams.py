@@ -141,7 +141,7 @@ def independent(
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
     apart = "pairs of completions that were sampled at different times"
-    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(nothing, random))
+    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(None, random))
     near = Experiment(f"completions of {what}", "2 completions", dict, pairs, reference=by_chance)
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
     result = compared(near, context, sizes, _by_groups, 2 * GROUPS**2)
@@ -154,14 +154,10 @@ def alike(
     what: str, some: Callable[[int], Sequence[Tokens]], subject: ServerSubject, context: Context
 ) -> CheckResult:
     """Judge whether completions are distributed as those sampled alone, without a seed."""
-    alone = ServedOutcomes(nothing, sampled_apart(subject, context.budget))
+    alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
     own = Experiment(what, "1 completion", dict, some, reference=others)
     return compared(own, context, Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED))
-
-
-def nothing(_: int) -> None:
-    """Add nothing: what there is was sampled before."""
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:

@@ -1,7 +1,6 @@
 """A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -94,12 +93,11 @@ class ServerPlan:
 class Completions:
     """Completions of ``length`` tokens, sampled from a server after prompts chosen at random.
 
-    ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
-    failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
-    impossible, ``before`` what the server had counted before the first of them. ``pace`` is completions a
-    second. ``stream`` is the seed and the name of the random stream by which prompts and seeds are chosen;
-    ``fields`` are sent with each. ``counts`` are the drafted and accepted tokens of completions that only
-    their limit ended, as the answers report them.
+    ``found`` in the order in which they were sampled. ``retried`` came after a failed attempt; ``drafts`` is
+    what the answers report of drafts, ``odd_counts`` the first of it that is impossible, ``before`` what the
+    server had counted before the first of them. ``pace`` is completions a second. ``stream`` is the seed and
+    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
+    ``counts`` are the drafted and accepted tokens of completions that only their limit ended.
     """
 
     server: Server
@@ -108,7 +106,6 @@ class Completions:
     seeded: bool = False
     fields: Mapping[str, Json] = field(default_factory=dict)
     found: list[Prefix] = field(default_factory=list, init=False)
-    tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
     drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
     before: DraftCounts = field(default=DraftCounts(), init=False)
@@ -135,7 +132,6 @@ class Completions:
         before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
             self.found.append((int(number), answer.tokens))
-            self.tally.update(self.found[-1:])
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
@@ -174,11 +170,12 @@ class Completions:
 class ServedOutcomes(Generic[Outcome]):
     """Outcomes of requests, as many as an experiment asks for: each of ``found`` is given once.
 
-    ``more`` adds to these, up to ``most``. It is not called again once the server or the time has ended;
-    ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no outcome by then.
+    ``more`` adds to these, up to ``most``, if it is given. It is not called again once the server or the time
+    has ended; ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no
+    outcome by then.
     """
 
-    more: Callable[[int], object]
+    more: Callable[[int], object] | None
     found: list[Outcome] = field(default_factory=list)
     most: float = math.inf
     given: int = field(default=0, init=False)
@@ -188,7 +185,7 @@ class ServedOutcomes(Generic[Outcome]):
     def __call__(self, count: int) -> list[Outcome]:
         """Return so many outcomes, fewer once there are no more."""
         missing = int(min(self.given + count, self.most)) - len(self.found)
-        if missing > 0 and not self.is_over:
+        if self.more is not None and missing > 0 and not self.is_over:
             try:
                 self.more(missing)
             except ServerError as error:
@@ -247,12 +244,6 @@ class ServerSubject:
     carries_state: ClassVar[bool] = False
     drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
-
-    def end_after(self, seconds: float) -> None:
-        """Let all requests end in so many seconds from now."""
-        for server in (self.server, self.reference, self.draft):
-            if isinstance(server, Server):
-                server.client.end = time.monotonic() + seconds
 
     def plain_call(self, seed: int) -> None:
         """Ask for nothing: a server that does not answer has said so before."""

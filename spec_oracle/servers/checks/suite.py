@@ -1,5 +1,6 @@
 """The suite of running servers: their checks, from top to bottom, and the function that runs each."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +35,15 @@ from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
 from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import ServerError
+
+
+def _end_after(subject: ServerSubject, seconds: float) -> None:
+    """Let all requests end in so many seconds from now."""
+    for server in (subject.server, subject.reference, subject.draft):
+        if isinstance(server, Server):
+            server.client.end = time.monotonic() + seconds
 
 
 def _in_time(run: Run) -> Run:
@@ -42,7 +51,7 @@ def _in_time(run: Run) -> Run:
 
     @wraps(run)
     def timed(subject: ServerSubject, context: Context) -> CheckResult:
-        subject.end_after(context.budget)
+        _end_after(subject, context.budget)
         return run(subject, context)
 
     return timed
@@ -67,7 +76,7 @@ def audit_server(
     subject: ServerSubject, options: AuditOptions, tell: Callable[[str], object] = lambda _: None
 ) -> AuditReport:
     """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
-    subject.end_after(options.budget)
+    _end_after(subject, options.budget)
     with suppress(ServerError):  # a server that does not answer is for the first check to report
         subject.needs = needs(subject, options.alpha, options.skip)
         tell(planned(subject, options.budget))
