@@ -61,19 +61,16 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def beside(
-    ours: Completions, theirs: Completions, plan: ServerPlan, context: Context, *, coarsest: float = math.inf
+    ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
 ) -> tuple[LawResult, Counts, list[Bin]]:
-    """Compare as many completions of both servers as detect ``plan.detect``; return the counts of prefixes.
-
-    It passes where a total variation of ``coarsest`` would show.
-    """
+    """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
     both = [ServedOutcomes(one.sample, one.found, plan.requests or math.inf) for one in (ours, theirs)]
     size = f"{ours.length} tokens"
     reference = Experiment("completions of the reference server", size, dict, both[1])
     what = f"completions of {size}"
     own = Experiment(what, size, dict, both[0], reference=reference, shown=_in_words)
-    wanted = min(plan.detect, coarsest)
-    result = compared(own, context, Effort(tv=coarsest, wanted=wanted, look=AT_ONCE), table=prefix_counts)
+    sizes = Effort(tv=math.inf, wanted=plan.detect, look=AT_ONCE)
+    result = compared(own, context, sizes, table=prefix_counts)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
         ended = f"{result.detail}; ended early: {ended}"
         result = replace(result, status=Status.INCONCLUSIVE, detail=ended)
