@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -22,9 +22,6 @@ from spec_oracle.commands.options import (
     write_audit,
 )
 from spec_oracle.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from spec_oracle.audit import AuditReport
 
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
@@ -86,17 +83,11 @@ def run(options: argparse.Namespace) -> int:
             record=write_line,
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
-    if record:
-        report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
-    if kept and kept.used:
-        report = _with_note(report, kept.used)
-    return write_audit(options, report)
-
-
-def _with_note(report: "AuditReport", note: str) -> "AuditReport":
-    (subject,) = report.subjects
-    remarks = replace(subject.remarks, notes=(*subject.remarks.notes, note))
-    return replace(report, subjects=(replace(subject, remarks=remarks),))
+    written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
+    notes = filter(None, [written_to, kept.used if kept else ""])
+    (found,) = report.subjects
+    remarks = replace(found.remarks, notes=(*found.remarks.notes, *notes))
+    return write_audit(options, replace(report, subjects=(replace(found, remarks=remarks),)))
 
 
 def _fields(given: list[str]) -> dict[str, object]:

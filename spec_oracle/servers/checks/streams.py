@@ -173,12 +173,11 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
 
 
 def _by_groups(near: Sequence[Pair], random: Sequence[Pair]) -> tuple[NDArray[np.int64], Sequence[str]]:
-    return np.stack([_counts(near), _counts(random)]), ()
-
-
-def _counts(pairs: Sequence[Pair]) -> NDArray[np.int64]:
-    bins = [_group(one) * GROUPS + _group(two) + GROUPS**2 * (one == two) for one, two in pairs]
-    return np.bincount(bins, minlength=2 * GROUPS**2)
+    counts = np.zeros((2, 2 * GROUPS**2), dtype=np.int64)
+    for own, pairs in zip(counts, (near, random), strict=True):
+        for one, two in pairs:
+            own[_group(one) * GROUPS + _group(two) + GROUPS**2 * (one == two)] += 1
+    return counts, ()
 
 
 def _group(tokens: Tokens) -> int:

@@ -152,7 +152,6 @@ MODES = {
     "drafts not counted": {"shape": "uncounted"},
 }
 OF_SPEED = {
-    "fast": {"seconds": 0.01},
     "slow": {"seconds": 0.3},
     "very slow": {"seconds": 2.0},
     "noisy": {"seconds": 0.02, "defect": "noisy-rows", "size": 0.1},
@@ -161,9 +160,13 @@ OF_SPEED = {
 }
 
 
+MANY_SERVERS = "draft server", "long completions alone", "reference", "no probabilities"
+
+
 def failing():
-    """Yield every mode with each of its servers killed or hanging, and one with all other failures."""
-    for mode, options in MODES.items():
+    """Yield modes of several servers with each of them killed or hanging, and one mode with all failures."""
+    for mode in ("own probabilities", *MANY_SERVERS):
+        options = MODES[mode]
         names = ["server", *(["reference"] if "reference" in options else [])]
         for who in [*names, *(["draft"] if options.get("draft") == "server" else [])]:
             for failure in FAILURES if mode == "own probabilities" else (KILLED, HANGS):
