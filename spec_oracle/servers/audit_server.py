@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
         *(options.tokens, options.requests, options.detect),
-        *(options.seeded, options.assume_speculating, options.long_tokens),
+        *(options.seeded, options.assume_speculating, options.long_tokens, options.stream),
     )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
@@ -121,6 +121,7 @@ _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completio
 _LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
 _FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
+_STREAM = "compare streamed completions, greedy and seeded, with the same ones not streamed"
 AUDIT_SERVER = Command(
     run,
     "Are the completions of a running server distributed as its own model's without speculation?",
@@ -145,6 +146,7 @@ AUDIT_SERVER = Command(
             value("--top-p", "P", "1: off", float, 1.0),
             several("--field", "NAME=JSON", "a field to send with every request", default=[]),
             flag("--seeded", _SEEDED),
+            flag("--stream", _STREAM),
             value("--concurrency", "N", "requests at a time", positive, 4),
             value("--timeout", "SECONDS", "of a request", positive_number, 60.0),
         ],

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.experiment import Effort, Experiment, compared
-from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
-from spec_oracle.contracts.completion import Token
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
+from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
+from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
 
 # TV of pairs that must be detected, and that is planned for: requests that share randomness have equal
@@ -30,6 +31,7 @@ SERVER_PAIRS_WANTED: Final = 0.25
 SERVER_BESIDE_TV: Final = 0.3
 SERVER_BESIDE_WANTED: Final = 0.2
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
+SERVER_STREAMED: Final = 8  # Seeded completions that are streamed, too.
 
 Tokens: TypeAlias = tuple[Token, ...]
 Pair: TypeAlias = tuple[Tokens, Tokens]
@@ -72,6 +74,13 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
             detail += f", {alike} with the completion of the reference server"
         return passed(detail, draws=2 * len(seeds), how=How.SAMPLED)
 
+    def streamed(rate: float) -> CheckResult:
+        del rate
+        tokens = effort.SERVER_LONGER * subject.plan.tokens
+        seeds = rng.integers(2**31, size=SERVER_STREAMED).tolist() if server.repeats_seeds else []
+        asks = [Ask(prompt, tokens, temperature=0.0) for prompt in server.prompts]
+        return streamed_alike(server, [*asks, *(Ask(server.prompts[0], tokens, seed) for seed in seeds)])
+
     def asks() -> list[Ask]:
         seeds = rng.integers(2**31 - 1, size=width)
         return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
@@ -105,7 +114,48 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
         in_time = replace(context, rate=rate, budget=seconds)
         return independent("two requests, one sent after the other", pairs, subject, in_time)
 
-    return first_failure(context.rate, repeats, with_seeds, neighbours, in_turn)
+    parts = [repeats, *([streamed] if subject.plan.streams_too else []), with_seeds, neighbours, in_turn]
+    return first_failure(context.rate, *parts)
+
+
+def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
+    """Compare completions that repeat themselves with the same ones streamed: ids, and their number."""
+    judged = 0
+    for ask in asks:
+        whole, again = server.complete([ask, ask])
+        wrong = _streamed_otherwise(server, whole, server.streamed(ask))
+        if wrong:  # not the noise of equal requests, if it is so each time
+            (last,) = server.complete([ask])
+            wrong = wrong if _streamed_otherwise(server, whole, server.streamed(ask)) == wrong else ""
+            again = again if last.tokens == again.tokens else last
+        if whole.tokens != again.tokens:
+            continue
+        judged += 1
+        if wrong:
+            kind = "a greedy completion" if ask.temperature == 0 else f"the completion of seed {ask.seed}"
+            return failed(f"{kind} {wrong}", draws=judged, how=How.SAMPLED)
+    if not judged:
+        return inconclusive("no streamed completion could be compared: none repeats itself")
+    return passed(f"{judged} completions are the same when they are streamed", draws=judged, how=How.SAMPLED)
+
+
+def _streamed_otherwise(server: Server, whole: Completion, parts: Completion) -> str:
+    """Say how a streamed completion differs from the same one not streamed, "" if it does not.
+
+    The token that ends a completion may be shown in one of them only. Without ids, letters are compared.
+    """
+    shown = [one.tokens if parts.tokens else tuple(one.text) for one in (whole, parts)]
+    first, second = (one[:-1] if server.ends.intersection(one[-1:]) else one for one in shown)
+    if first != second:
+        pairs = enumerate(zip(first, second, strict=False))
+        place = next((place for place, (one, two) in pairs if one != two), min(len(first), len(second)))
+        kind = "letter" if isinstance((*first, *second)[0], str) else "token"
+        numbers = f"has {len(second)} {kind}s when it is streamed, {len(first)} when it is not"
+        return f"{numbers}; {kind} {place + 1} is the first that differs"
+    count, other = parts.counted, whole.counted
+    if count is not None and other is not None and abs(count - other) > 1:
+        return f"is counted as {count} tokens when it is streamed, as {other} when it is not"
+    return ""
 
 
 def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:

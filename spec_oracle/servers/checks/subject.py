@@ -64,6 +64,7 @@ class ServerPlan:
     variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
     the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
     ``long_tokens`` are those of the completions of `long-texts`, None for what it takes to see drafts.
+    ``streams_too``: whether streamed completions are compared with others.
     """
 
     tokens: int = SERVER_TOKENS
@@ -72,6 +73,7 @@ class ServerPlan:
     seeded: bool = False
     assume_speculating: bool = False
     long_tokens: int | None = None
+    streams_too: bool = False
 
     def __post_init__(self) -> None:
         for name, tokens in (("tokens", self.tokens), ("long_tokens", self.long_tokens)):

@@ -5,10 +5,11 @@ every answer. `OpenAI` is the completion API of everything else (vLLM, SGLang, T
 llama.cpp too); engines differ in what they add to it, so fields beyond the standard are read where they are.
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -150,6 +151,23 @@ def read(api: Api, data: Json) -> Completion:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         why = f"{type(error).__name__}: {error}"
         raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
+
+
+def streamed(api: Api, text: str) -> Completion:
+    """Return what the server-sent events of a stream say together; raises `ServerError` for none.
+
+    It has no tokens where the events show no ids. Usage may come in an event without a choice.
+    """
+    lines = (line.removeprefix("data:").strip() for line in text.split("\n") if line.startswith("data:"))
+    try:
+        events = [json.loads(line) for line in lines if line != "[DONE]"]
+        parts = [read(api, {**one, "choices": one.get("choices") or [{"text": ""}]}) for one in events]
+        ids = (token for part in parts for token in part.tokens if isinstance(token, int))
+        counted = next((part.counted for part in parts[::-1] if part.counted is not None), None)
+        ended, words = any(part.ended for part in parts), "".join(part.text for part in parts)
+        return replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ServerError(f"cannot read a stream by the API {api.name}: {type(error).__name__}") from None
 
 
 def _log(entry: Mapping[str, Json]) -> float:

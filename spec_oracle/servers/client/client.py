@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET.
+    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET or of a stream.
 
     ``is_doubtful`` if an attempt before may have failed for what it had to say.
     """
@@ -251,8 +251,9 @@ class Client:
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
         response = self._connections.attempt(self.url + request.path, content, headers, timeout)
         self._judge(response.status, response.text, response.headers)
+        is_text = request.body is None or request.body.get("stream")
         try:
-            return response.text if request.body is None else json.loads(response.text)
+            return response.text if is_text else json.loads(response.text)
         except ValueError:
             raise AgainError("an answer that is not JSON") from None
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
+from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read, streamed
 from spec_oracle.servers.client.client import Client, Request
 from spec_oracle.servers.client.scoring import Listed, Scoring, Text
 from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
@@ -73,6 +73,15 @@ class Server:
         for ask, answer in zip(asks, answers, strict=True):
             found = read(self.api, answer.data)
             yield self._known(ask, replace(found, is_doubtful=True) if answer.is_doubtful else found)
+
+    def streamed(self, ask: Ask) -> Completion:
+        """Return a completion that is streamed; raises `ServerError`."""
+        fields = {**ask.fields, "stream": True}
+        if isinstance(self.api, OpenAI):
+            fields["stream_options"] = {"include_usage": True}
+        request = self.api.request(replace(ask, fields=fields), self.sampling)
+        (answer,) = self.client.ask([request])
+        return self._known(ask, streamed(self.api, answer.data))
 
     def together(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return the completions, of prompts of token ids; raises `ServerError`.
