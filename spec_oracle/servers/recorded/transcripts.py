@@ -9,16 +9,16 @@ Without ``rows`` a scoring server or local weights are the reference.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs, difference
-from spec_oracle.audit.long_tokens import result_of_tokens
+from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
     Cause,
@@ -72,7 +72,7 @@ class Transcript:
     noise: float = 0.0
 
     @classmethod
-    def read(cls, line: str, number: int) -> Self:
+    def read(cls, line: str | bytes, number: int) -> Self:
         """Return a line as a transcript; raises `InvalidInputError` for one that is none."""
         try:
             data = json.loads(line)
@@ -186,8 +186,9 @@ class Transcripts:
             raise InvalidInputError(
                 "sampling: it differs from that of the first completion; use a file for each"
             )
-        self._fill(transcript)
         reference = self.judged.distributions
+        reference.noise = max(reference.noise, transcript.noise)
+        self._fill(transcript)
         scored = self.judged.scored(0, transcript.tokens, start=0)
         self._waiting.append((scored, self._new(transcript, scored)))
         if sum(len(one.came) for one in self._scored) < MOST_TOKENS:
@@ -215,12 +216,23 @@ class Transcripts:
 
     def _judge(self) -> None:
         """Add the completions that wait to the evidence, their first tokens apart."""
-        for number in range(2 * bool(self._waiting)):
-            some = [pair[number] for pair in self._waiting]
+        waiting, self._waiting = self._waiting, []  # first: none counts twice after Ctrl-C
+        for number in range(2 * bool(waiting)):
+            some = [pair[number] for pair in waiting]
             self._first[number].add(joined([part(one, 0, 1) for one in some]))
             if later := [part(one, 1, len(one.came)) for one in some if len(one.came) > 1]:
                 self._later[number].add(joined(later))
-        self._waiting.clear()
+
+    def _each_once(self) -> JudgedCompletions:
+        """Judge those that wait; return the evidence of all tokens, without copies where there are any."""
+        self._judge()
+        judged = copy(self.judged)
+        judged.evidence = self._later[bool(self.copies.found)]
+        return judged
+
+    def is_decided(self, alpha: float) -> bool:
+        """Whether the completions read so far are known to be wrong; it may be asked at any time."""
+        return is_decided(self._each_once(), alpha)
 
     def _compare_rows(self, transcript: Transcript) -> None:
         """Compare the first rows of a completion with those of others after equal prompts and tokens."""
@@ -315,9 +327,7 @@ class Transcripts:
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
-        self._judge()
-        copies, judged = self.copies.found, copy(self.judged)
-        judged.evidence = self._later[bool(copies)]
+        copies, judged = self.copies.found, self._each_once()
         doubtful = judged.distributions.uncertainty
         tokens = result_of_tokens(judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful)
         heat = None
@@ -358,20 +368,29 @@ def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefi
     return {(0, tuple(tokens[:place])): row for place, row in enumerate(rows)}
 
 
-def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
+def read_all(lines: Iterable[str | bytes], start: int = 1) -> list[Transcript]:
     """Return the transcripts of lines, empty ones left out."""
     return [Transcript.read(line, number) for number, line in enumerate(lines, start) if line.strip()]
 
 
-def read_written(lines: Sequence[str]) -> tuple[list[Transcript], str]:
-    """Return the transcripts of a file, and its last line where that is still being written, else ""."""
-    whole, begun = lines, ""
-    if lines and not lines[-1].endswith("\n"):
-        try:
-            Transcript.read(lines[-1], len(lines))
-        except InvalidInputError:
-            whole, begun = lines[:-1], lines[-1]
-    found = read_all(whole)
-    if begun and not found:  # a file of one line that is none
-        read_all([begun], len(lines))
+def read_written(data: bytes) -> tuple[list[Transcript], bytes]:
+    """Return the transcripts of a file, and its last line where that is still being written, else b""."""
+    *lines, begun = data.split(b"\n")
+    found = read_all(lines)
+    try:
+        return found + read_all([begun], len(lines) + 1), b""
+    except InvalidInputError:
+        if not found:  # a file of one line that is none
+            raise
     return found, begun
+
+
+def read_growing(file: BinaryIO) -> Iterator[Transcript | None]:
+    """Yield the transcripts of whole lines as they are added to a file, and None after each look at it."""
+    last, begun = 0, b""
+    while True:
+        *lines, begun = (begun + file.read()).split(b"\n")
+        for number, line in enumerate(lines, last + 1):
+            yield from read_all([line], number)
+        last += len(lines)
+        yield None
