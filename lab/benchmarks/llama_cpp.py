@@ -71,7 +71,7 @@ SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"n_max": 1, "slots": SLOTS}, Samplin
 OTHERS = "joint", "shapes", "length", "logprobs", "streams", "batch"
 """Checks that `SMOLLM2` has no time for; `plain-law` would need half an hour besides."""
 
-BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 900.0
+BUDGET, BUDGET_OF_SMOLLM2 = 600.0, 900.0
 
 PAGE = """\
 # Running servers: results

@@ -132,12 +132,11 @@ def smollm2_servers():
 
 def audited(rule, target, draft, weights, *, seconds=SECONDS, detect=0.2):
     """Return the report of an audit of long completions by a proxy; ``weights`` are rows of the draft."""
-    started = time.monotonic()
     with proxying(target, draft, rule) as url, Client(url, Limits(concurrency=WIDTH)) as client:
         server = connect(client, Sampling(top_k=3))
         drafts = Weights(weights, server.prompts)
         plan = ServerPlan(detect=detect)
-        subject = ServerSubject(rule, server, plan, started=started, draft=drafts)
+        subject = ServerSubject(rule, server, plan, draft=drafts)
         skip = dict.fromkeys(OTHERS, "")
         return audit_server(subject, AuditOptions(budget=seconds, skip=skip))
 

@@ -138,7 +138,7 @@ FEW_LONG: Final = 32
 """Long completions of engines."""
 
 BUDGET, ENGINE_BUDGET, SERVER_BUDGET = 2.0, 4.0, 20.0
-"""Seconds of work for a check that samples, and for all checks of a server."""
+"""Seconds of work for a check that samples: of rules and samplers, of engines, of servers."""
 
 ANSWER: Final = 200
 """Microseconds of work of an answer of a server."""

@@ -6,8 +6,6 @@ calls of other(n) / rule(n) has mean 1 at most under the rule, and so has an ave
 exceeds 1 / alpha with probability alpha at most, however often the log is looked at (Ville's inequality). The
 others are: every acceptance probability times one factor; the rule's distribution tilted by e^(lambda n); the
 other rules; and the same in some calls only, or one token more there (`spec_oracle.acceptance.where`).
-`p_value_of_total` is sharper, and exact where no later draft depends on an earlier count, as in a log of
-separate contexts.
 """
 
 import math
@@ -45,9 +43,6 @@ HIGHEST_SHARE = 2.0
 """Up to which a share is bounded."""
 
 BISECTIONS = 40
-
-DIRECT = 1000
-"""Masses up to which distributions are convolved directly."""
 
 
 @dataclass(frozen=True)
@@ -174,11 +169,6 @@ class AcceptanceEvidence:
         """Of the rule, valid whatever the contexts depend on, and at any time."""
         return min(1.0, math.exp(-max(0.0, self.log_e_value)))
 
-    def p_value_of_total(self) -> float:
-        """Two-sided p-value of the accepted total, as the sum of independent accepted lengths."""
-        pmf, total = total_pmf(np.exp(self.chances.log_pmf)), int(self.accepted.sum())
-        return float(min(1.0, 2 * min(pmf[: total + 1].sum(), pmf[total:].sum())))
-
     def factor(self) -> tuple[float, float, float]:
         """Return the factor of all acceptance probabilities that fits best, and an interval around it.
 
@@ -253,21 +243,6 @@ def normalised(logs: Floats) -> Floats:
 def log_mean(logs: Sequence[float]) -> float:
     """Return the log of the mean of numbers that are given by their logs."""
     return float(scipy.special.logsumexp(logs)) - math.log(len(logs))
-
-
-def total_pmf(pmfs: Floats) -> Floats:
-    """Return the distribution of a sum of N independent lengths, [N L + 1], from theirs, [N, L+1].
-
-    Pairs are convolved, then pairs of pairs: directly, and from `DIRECT` masses on by FFT, with an absolute
-    error about 1e-15.
-    """
-    parts = [*pmfs]
-    while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
-        convolve = np.convolve if len(parts[0]) < DIRECT else scipy.signal.fftconvolve
-        joined = [np.maximum(convolve(one, other), 0.0) for one, other in pairs]
-        parts = joined + parts[2 * len(joined) :]
-    return np.asarray(parts[0])
 
 
 def share_bounds(

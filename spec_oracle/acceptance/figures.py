@@ -11,7 +11,7 @@ import scipy
 
 from spec_oracle.acceptance.evidence import CONFIDENCE, AcceptanceEvidence, Chances, share_bounds
 from spec_oracle.acceptance.log import LoggedCalls
-from spec_oracle.acceptance.reported import Aggregate, Reported, compared
+from spec_oracle.acceptance.reported import POSITIONS, Aggregate, Reported, aggregates, compared
 from spec_oracle.acceptance.rules import RULES, accepted_lengths
 from spec_oracle.acceptance.where import Part, known_parts, named_part, refutes_a_factor
 from spec_oracle.arrays import Floats
@@ -27,14 +27,23 @@ LEAST_NOISE = 1e-12
 """Rounding of our own arithmetic."""
 
 
+DEFINITIONS = (
+    ("accepted/call", "accepted tokens per call", "without the correction or bonus token"),
+    ("length", "tokens per call", "block efficiency, mean acceptance length"),
+    ("accepted/drafted", "accepted / drafted", "draft acceptance rate"),
+    ("accepted/verified", "accepted / verified", "conditional acceptance rate, alpha"),
+)
+"""What engines call acceptance: the name of the aggregate, the name in words, and what else it is called."""
+
+
 @dataclass(frozen=True)
 class Definition:
-    """One figure that engines call acceptance: reported, and expected by the rule; None where undefined."""
+    """One figure that engines call acceptance: reported, and expected by the rule."""
 
     name: str
-    is_also_called: str
-    reported: float | None
-    expected: float | None
+    also_called: str
+    reported: float
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,7 @@ class RuleFigures:
 
     ``expected`` given the drafts, between ``bounds``, which differ where the log lists likeliest tokens only;
     ``interval`` for the mean over all such drafts, `CONFIDENCE`; ``p_value`` of the counts under the rule, of
-    rules that are not the declared one adjusted for all of them (Holm); ``p_value_of_total`` None unless the
-    distribution is known exactly.
+    rules that are not the declared one adjusted for all of them (Holm).
     """
 
     name: str
@@ -53,7 +61,6 @@ class RuleFigures:
     bounds: tuple[float, float]
     interval: tuple[float, float]
     p_value: float
-    p_value_of_total: float | None
 
 
 @dataclass(frozen=True)
@@ -230,8 +237,6 @@ def _chances(calls: LoggedCalls, rule: str, noise: float) -> Chances:
 
 def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_value: float) -> RuleFigures:
     expected = accepted_lengths(evidence.chances.known).sum(axis=1)
-    surplus = calls.surplus if "surplus" in RULES[name].needs else None
-    is_bounded = surplus is not None and not np.array_equal(surplus[0], surplus[1])
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
     return RuleFigures(
         name,
@@ -240,7 +245,6 @@ def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_valu
         (low, high),
         mean_interval(expected, calls.prompts),
         p_value,
-        None if is_bounded else evidence.p_value_of_total(),
     )
 
 
@@ -263,25 +267,12 @@ def mean_interval(values: Floats, prompts: Sequence[Hashable]) -> tuple[float, f
 
 def definitions(calls: LoggedCalls, tails: Floats) -> tuple[Definition, ...]:
     """Return what engines call acceptance, from the counts and from P(tau >= i) [N, L] of a rule."""
-    places = np.arange(1, tails.shape[1] + 1)
-    both = (calls.accepted[:, None] >= places).astype(float), tails
-    total, count = calls.lengths.sum(), len(calls.lengths)
-    tried = [(calls.is_draft * np.hstack([np.ones((count, 1)), one[:, :-1]])).sum() for one in both]
-    sums = [one.sum() for one in both]
-
-    def row(name: str, also: str, values: Sequence[float]) -> Definition:
-        return Definition(name, also, *(float(one) if np.isfinite(one) else None for one in values))
-
-    with np.errstate(invalid="ignore"):
-        given = np.divide(sums, tried)
-    by_place = zip(*(one.sum(axis=0) / count for one in both), strict=True)
+    both = aggregates(calls), aggregates(calls, tails)
+    places = enumerate(zip(*(one[POSITIONS] for one in both), strict=True), 1)
     return (
-        row("accepted tokens per call", "without the correction or bonus token", [s / count for s in sums]),
-        row("tokens per call", "block efficiency, mean acceptance length", [s / count + 1 for s in sums]),
-        row("accepted / drafted", "draft acceptance rate", [s / total for s in sums]),
-        row("accepted / verified", "conditional acceptance rate, alpha", [*given]),
+        *(Definition(name, also, *(one[key][0] for one in both)) for key, name, also in DEFINITIONS),
         *(
-            row(f"calls that accept token {place}", "acceptance rate of a position", pair)
-            for place, pair in zip(places.tolist(), by_place, strict=True)
+            Definition(f"calls that accept token {place}", "acceptance rate of a position", *pair)
+            for place, pair in places
         ),
     )

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE
-from spec_oracle.acceptance.reported import NAMES, TOKENS, Aggregate
+from spec_oracle.acceptance.reported import NAMES, Aggregate
 from spec_oracle.acceptance.where import FULL, Part
 from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
@@ -29,7 +30,7 @@ def _tables(found: Acceptance) -> Iterator[Table]:
     rows += [(name, "", f"needs {' and '.join(fields)}", "", "", "unknown") for name, fields in lacking]
     yield Table(HEAD, rows, (2, 4), "What each rule should accept of the same drafts, in these very calls:")
     shown = [
-        (one.name, one.is_also_called, short(one.reported), short(one.expected)) for one in found.definitions
+        (one.name, one.also_called, short(one.reported), short(one.expected)) for one in found.definitions
     ]
     head = ("acceptance as", "also called", "reported", f"expected of {found.rule}")
     yield Table(head, shown, (2, 3), "The same in the words of engines:")
@@ -118,8 +119,7 @@ def _aggregate(one: Aggregate) -> str:
     if one.agrees:
         return f"{said} agrees with the log ({NAMES[one.name]})"
     logged = ",".join(short(value) for value in one.logged)
-    instead = f": {one.instead}" if one.name == TOKENS else f"; {one.instead}" * bool(one.instead)
-    return f"{said} contradicts the log, which has {logged}{instead}"
+    return f"{said} contradicts the log, which has {logged} ({NAMES[one.name]})"
 
 
 def _sensitivity(found: Acceptance) -> str:
@@ -167,16 +167,7 @@ def _data(found: Acceptance) -> dict[str, Json]:
         "factor": None if found.factor is None else found.factor[0],
         "factor_interval": None if found.factor is None else pair(found.factor[1:]),
         "where": None if found.where is None else _part(found.where),
-        "aggregates": [
-            {
-                "name": one.name,
-                "given": list(one.given),
-                "logged": [plain(value) for value in one.logged],
-                "agrees": one.agrees,
-                "instead": one.instead,
-            }
-            for one in found.aggregates
-        ],
+        "aggregates": [asdict(one) for one in found.aggregates],
         "detects_factors": pair(found.detects),
         "detects_share": found.detects_share,
         "share_of_expected": plain(found.share_of_expected),
@@ -191,21 +182,12 @@ def _data(found: Acceptance) -> dict[str, Json]:
                 "bounds": pair(one.bounds),
                 "interval": pair(one.interval),
                 "p_value": one.p_value,
-                "p_value_of_total": one.p_value_of_total,
                 "fits": one.name in found.fitting,
             }
             for one in found.rules
         ],
         "missing": {name: list(fields) for name, fields in found.missing.items()},
-        "definitions": [
-            {
-                "name": one.name,
-                "also_called": one.is_also_called,
-                "reported": one.reported,
-                "expected": one.expected,
-            }
-            for one in found.definitions
-        ],
+        "definitions": [asdict(one) for one in found.definitions],
     }
 
 

@@ -1,4 +1,4 @@
-"""``spec-oracle sweep``: one task over every combination of its axes, resumable, here or on a cluster."""
+"""``spec-oracle sweep``: one task over every combination of its axes, resumable."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -14,10 +14,9 @@ def run(options: Namespace) -> int:
 
     plan = Plan.load(options.plan)
     output = options.output or options.plan.with_suffix(".jsonl")
-    how = {"jobs": options.jobs, "backend": options.backend, "scheduler": options.scheduler}
     try:
         with showing_progress() as tell:
-            refused = run_plan(plan, output, progress=tell, **how)
+            refused = run_plan(plan, output, jobs=options.jobs, progress=tell)
     except KeyboardInterrupt:
         progress(f"{output}: what is computed is kept; the same command goes on")
         raise
@@ -28,16 +27,12 @@ def run(options: Namespace) -> int:
 SWEEP = Command(
     run,
     "Run many audits or measurements from a plan; resumable.",
-    "spec-oracle sweep plan.toml --output results.parquet",
+    "spec-oracle sweep plan.toml --output results.jsonl",
     options={
         "the plan": [
             value("plan", "PLAN.toml", "task and axes, see docs/guide/sweeps.md", Path),
-            value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", file_to_write),
+            value("--output", "FILE", "JSON lines; default: PLAN.jsonl", file_to_write),
         ],
-        "where it runs": [
-            jobs("combinations to compute"),
-            value("--backend", "NAME", "of joblib: loky, dask, ray", default="loky"),
-            value("--scheduler", "ADDRESS", "of the Dask cluster"),
-        ],
+        "where it runs": [jobs("combinations to compute")],
     },
 )

@@ -53,8 +53,7 @@ class Completion:
 
     ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``reported``: the
     log-probabilities of its tokens, in order. ``drafted`` and ``accepted`` tokens, None where not reported.
-    ``finish`` is why it ended, "length" for the limit; ``counted`` is how many tokens the answer counts;
-    ``others`` are the tokens of other completions in the answer.
+    ``finish`` is why it ended, "length" for the limit; ``counted`` is how many tokens the answer counts.
     ``is_doubtful``: see `spec_oracle.servers.client.client`.
     """
 
@@ -66,7 +65,6 @@ class Completion:
     accepted: int | None = None
     finish: str = ""
     counted: int | None = None
-    others: tuple[tuple[Token, ...], ...] = ()
     is_doubtful: bool = False
 
     @property

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -23,9 +23,6 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from spec_oracle.audit import AuditReport
-
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
 
@@ -38,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.weights import Weights, load_rows
+    from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
     from spec_oracle.servers.recorded.transcripts import line_of
@@ -53,12 +51,12 @@ def run(options: argparse.Namespace) -> int:
     is_served = (options.draft or "").startswith(("http://", "https://"))
     with ExitStack() as open_:
         rows = load_rows(options.draft) if options.draft and not is_served else None
-        started = time.monotonic()  # the budget begins once local weights are loaded
         progress = open_.enter_context(showing_progress())
+        kept = open_.enter_context(closing(KeptAnswers(options.cache))) if options.cache else None
 
         def connected(url: str) -> Server:
-            end = started + options.budget
-            client = open_.enter_context(Client(url, limits, options.api_key_env, end))
+            end = time.monotonic() + options.budget
+            client = open_.enter_context(Client(url, limits, options.api_key_env, end, kept))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
@@ -81,20 +79,15 @@ def run(options: argparse.Namespace) -> int:
             plan,
             reference,
             seed=options.seed,
-            started=started,
             draft=same_prompts(draft, server) if draft else weights,
             record=write_line,
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
-    if record:
-        report = _with_note(report, f"{written:,} completions of long-texts were written to {options.record}")
-    return write_audit(options, report)
-
-
-def _with_note(report: "AuditReport", note: str) -> "AuditReport":
-    (subject,) = report.subjects
-    remarks = replace(subject.remarks, notes=(*subject.remarks.notes, note))
-    return replace(report, subjects=(replace(subject, remarks=remarks),))
+    written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
+    notes = filter(None, [written_to, kept.used if kept else ""])
+    (found,) = report.subjects
+    remarks = replace(found.remarks, notes=(*found.remarks.notes, *notes))
+    return write_audit(options, replace(report, subjects=(replace(found, remarks=remarks),)))
 
 
 def _fields(given: list[str]) -> dict[str, object]:
@@ -122,6 +115,7 @@ model is the one that you mean.
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
 _DRAFT = "the draft model, or any small one with these token ids: a URL, or local weights; finer long-texts"
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
+_CACHE = "keep answers here, and let those of an earlier run with the same requests count again"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
@@ -159,7 +153,8 @@ AUDIT_SERVER = Command(
         "effort and error rate": [
             value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
             value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
-            value("--budget", "SECONDS", "of the whole audit, at most", positive_number, 300.0),
+            value("--cache", "FILE", _CACHE, file_to_write),
+            value("--budget", "SECONDS", "of each check, at most", positive_number, 180.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),

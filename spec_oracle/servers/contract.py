@@ -40,20 +40,35 @@ class Ask:
 
 @dataclass(frozen=True)
 class DraftCounts:
-    """Drafted and accepted tokens, None where not reported; ``accepted`` may be a mean per call."""
+    """Drafted and accepted tokens, and ``calls`` with a draft; None where not reported.
+
+    ``accepted`` may be a mean per call: then ``drafted`` is None.
+    """
 
     drafted: float | None = None
     accepted: float | None = None
+    calls: float | None = None
 
     def __add__(self, other: "DraftCounts") -> "DraftCounts":
-        return DraftCounts(_sum(self.drafted, other.drafted), _sum(self.accepted, other.accepted))
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return DraftCounts(*(None if None in pair else sum(pair) for pair in pairs))
 
     def since(self, before: "DraftCounts") -> "DraftCounts":
         """Return what was counted after ``before``; a mean is no count, and stays what it is."""
-        if self.drafted is None or self.accepted is None or before.drafted is None or before.accepted is None:
+        if None in (self.drafted, self.accepted, before.drafted, before.accepted):
             return self
-        return DraftCounts(self.drafted - before.drafted, self.accepted - before.accepted)
+        if (self.drafted or 0) < (before.drafted or 0):  # the server was started anew
+            return self
+        pairs = zip(vars(self).values(), vars(before).values(), strict=True)
+        return DraftCounts(*(None if None in pair else pair[0] - pair[1] for pair in pairs))
 
-
-def _sum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
+    @property
+    def contradiction(self) -> str:
+        """Say what no length of drafts explains, "" if nothing: each call drafts one token at least."""
+        if self.drafted is None:
+            return ""
+        if self.accepted is not None and self.accepted > self.drafted:
+            return f"{self.accepted:,.0f} accepted of {self.drafted:,.0f} drafted tokens"
+        if self.calls is not None and self.calls > self.drafted:
+            return f"{self.calls:,.0f} calls with {self.drafted:,.0f} drafted tokens"
+        return ""

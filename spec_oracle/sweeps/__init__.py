@@ -1,4 +1,4 @@
-"""Sweeps: one task over every combination of its axes, on any number of processes or machines."""
+"""Sweeps: one task over every combination of its axes, resumable."""
 
 from spec_oracle.sweeps.plan import Cell, Plan
 from spec_oracle.sweeps.run import rows_for, run

@@ -7,7 +7,7 @@ and a run that was cut off goes on where the file ends.
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,36 +50,29 @@ def rows_for(
 
 
 def run(
-    plan: Plan,
-    output: Path,
-    *,
-    jobs: int = 1,
-    backend: str = "loky",
-    scheduler: str | None = None,
-    progress: Tell = lambda *_: None,
+    plan: Plan, output: Path, *, jobs: int = 1, backend: str = "loky", progress: Tell = lambda *_: None
 ) -> int:
-    """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
+    """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines.
 
     Returns how many cells refused their arguments, in this run or before: their rows hold an ``error``.
 
-    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "threading" for tasks that start a
-    process of their own, "dask" for a cluster at the address ``scheduler``, "ray" likewise. A Parquet file is
-    written at the end, from JSON lines kept beside it.
-    Raises `InvalidInputError` where the file holds another sweep, or a library is missing.
+    ``backend`` is one of joblib's: "loky" for ``jobs`` processes, "threading" for tasks that start a process
+    of their own. Raises `InvalidInputError` where the file holds another sweep.
     """
-    lines = output.with_suffix(".jsonl") if output.suffix == ".parquet" else output
-    done = _finished(lines, plan)
+    from joblib import Parallel, delayed
+
+    done = _finished(output, plan)
     left = islice(plan.cells(), done, None)
     at_once = min(_MOST_AT_ONCE, 1 + len(plan) // _PACKS)
-    with _workers(jobs, backend, scheduler) as workers, lines.open("a", encoding="utf-8") as file:
-        for rows in workers(iter(lambda: tuple(islice(left, at_once)), ()), plan):
+    packs = iter(lambda: tuple(islice(left, at_once)), ())
+    parallel = Parallel(n_jobs=jobs, backend=backend, return_as="generator")
+    with renewed_quietly(), output.open("a", encoding="utf-8") as file:
+        for rows in parallel(delayed(_compute)(plan, pack) for pack in packs):
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
             done += len(rows)
             progress("cells", done, len(plan))
-    if output.suffix == ".parquet":
-        _to_parquet(lines, output)
-    with lines.open(encoding="utf-8") as file:
+    with output.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
 
@@ -109,32 +102,6 @@ def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Json]]:
     return list(map(plan.compute, cells))
 
 
-_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Json]]]]
-
-
-@contextmanager
-def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Workers]:
-    """Give what computes the rows of packs of cells, in order, by a backend of joblib."""
-    with ExitStack() as stack:
-        try:
-            from joblib import Parallel, delayed, parallel_config
-
-            if backend == "dask":
-                from distributed import Client
-
-                stack.enter_context(Client(scheduler))
-            elif backend == "ray":
-                from ray.util.joblib import register_ray
-
-                register_ray()
-            stack.enter_context(parallel_config(backend=backend))
-            stack.enter_context(renewed_quietly())
-        except ImportError as error:
-            raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
-        parallel = Parallel(n_jobs=-1 if backend in ("dask", "ray") else jobs, return_as="generator")
-        yield lambda packs, plan: parallel(delayed(_compute)(plan, pack) for pack in packs)
-
-
 @contextmanager
 def renewed_quietly() -> Iterator[None]:
     """Let joblib replace its processes, those long idle and those that grew, without a warning.
@@ -145,15 +112,3 @@ def renewed_quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         yield
-
-
-def _to_parquet(lines: Path, output: Path) -> None:
-    try:
-        from pyarrow import Table, parquet
-    except ImportError as error:
-        raise InvalidInputError(f"output: Parquet needs pyarrow: {error}") from error
-    with lines.open(encoding="utf-8") as file:
-        table = Table.from_pylist([json.loads(line) for line in file])
-    unfinished = output.with_suffix(".unfinished")
-    parquet.write_table(table, unfinished)
-    unfinished.replace(output)

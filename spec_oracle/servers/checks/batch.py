@@ -43,7 +43,8 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
             sets.append(some)
             pairs.extend((some[i], some[i + distance]) for i in first)
 
-        what = f"pairs of completions of concurrent requests {distance} apart"
+        place = "the next one" if distance == 1 else f"the one {distance} after it"
+        what = f"requests sent at once, one and {place}"
         near = streams.concurrent(subject, lambda: asks, add, pairs)
         return streams.independent(what, near, subject, replace(in_time, rate=rate))
 

@@ -1,15 +1,7 @@
-"""What the checks of a server need, and what of the budget each gets: a plan, made before anything is judged.
-
-A check gets all it needs if the budget holds the needs of all; what is left over is for the first that wants
-more. Else small needs are met, and the large ones share the rest: what they judge is coarser then.
-
->>> parts({"logprobs": 5.0, "joint": 300.0, "long-texts": 100.0}, 125.0)
-{'logprobs': 5.0, 'joint': 80.0, 'long-texts': 40.0}
-"""
+"""What the checks of a server need of their budgets: a plan, made before anything is judged."""
 
 import math
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from spec_oracle.audit import effort as common
@@ -22,17 +14,8 @@ from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
 from spec_oracle.statistics import draws_needed_by_g
 
-WEIGHTS: Final = {"plain-law": 2.0, "joint": 4.0, "long-texts": 2.0}
-"""Of checks that share what is left; others have 1."""
-
 LARGE: Final = ("joint", "long-texts")
 """Checks that the plan always names."""
-
-MARGIN: Final = 2.0
-"""Times their need that small checks may take: the pace varies, and they give back what they do not use."""
-
-USUAL_BINS: Final = (0.01,) * 100
-"""A law like those of trees, by which completions are planned before it is known."""
 
 COMBINATIONS: Final = 10
 """Of sampling fields, about."""
@@ -48,7 +31,7 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
     one, several = pace(subject.server, 1), pace(subject.server, plan.tokens)
     each = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
     longer = 1 / (1 / one + each * effort.SERVER_LONGER * plan.tokens)
-    count = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate["joint"] / 2)
+    count = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate["joint"] / 2)
     pairs = 2 * effort.SERVER_PAIRS
     found = {
         "joint": Need(count if listed else 2 * count, "completions", several),
@@ -58,7 +41,7 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
     }
     if listed:
         judged = 1 / (1 / one + each)  # a token is sampled, and asked for alone
-        one_token = draws_needed_by_g(plan.coarse, USUAL_BINS, alpha=rate["plain-law"] / 2)
+        one_token = draws_needed_by_g(plan.coarse, effort.USUAL_BINS, alpha=rate["plain-law"] / 2)
         combination = tokens_needed(effort.SERVER_SHAPES_TV, rate["shapes"] / (2 * COMBINATIONS), 0.1)
         is_alone = "joint" in left_out
         long = (
@@ -79,48 +62,15 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
 
 def pace(server: Server, tokens: int) -> float:
     """Measure how many completions of so many tokens come in a second, by one round of requests."""
-    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, time.monotonic()
+    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, server.client.now()
     server.complete(asks)
-    return len(asks) / max(time.monotonic() - started, 1e-6)
-
-
-def seconds_for(subject: ServerSubject, check: str, budget: float) -> float:
-    """Return a check's part of what is left of the budget, in seconds; requests end with it."""
-    now = time.monotonic()
-    subject.started = now if subject.started is None else subject.started
-    left = max(budget - (now - subject.started), 0.0)
-    names = list(CHECKS)
-    wanted = {
-        name: need.seconds * (1.0 if name in LARGE else MARGIN)
-        for name, need in subject.needs.items()
-        if name not in subject.left_out
-    }
-    later = {name: one for name, one in wanted.items() if names.index(name) > names.index(check)}
-    own = wanted.get(check, 0.0)
-    seconds = left
-    if math.isfinite(left):
-        seconds = max(parts({check: own, **later}, left)[check], left - sum(later.values()))
-    for server in (subject.server, subject.reference, subject.draft):
-        if isinstance(server, Server):
-            server.client.end = now + seconds
-    return seconds
-
-
-def parts(seconds: Mapping[str, float], left: float) -> dict[str, float]:
-    """Return what each check gets of the seconds that are left: small needs are met, large ones share."""
-    weight = {name: WEIGHTS.get(name, 1.0) for name in seconds}
-    found, rest, sharing = dict[str, float](), left, sum(weight.values())
-    for name in sorted(seconds, key=lambda name: seconds[name] / weight[name]):
-        found[name] = min(seconds[name], rest * weight[name] / sharing)
-        rest, sharing = rest - found[name], sharing - weight[name]
-    return {name: found[name] for name in seconds}
+    return len(asks) / max(server.client.now() - started, 1e-6)
 
 
 def planned(subject: ServerSubject, budget: float) -> str:
-    """Return the plan in words: what the large checks need, and what would need less."""
+    """Return the plan in words: what the large checks need, how long all take, and what would need less."""
     if not (wanted := subject.needs):
         return "plan: no check is asked for"
-    total = sum(need.seconds for need in wanted.values())
     largest = max(wanted, key=lambda name: wanted[name].seconds)
     large = [name for name in wanted if name in (*LARGE, largest)]
     said = [
@@ -130,23 +80,24 @@ def planned(subject: ServerSubject, budget: float) -> str:
     ]
     rest = sum(need.seconds for name, need in wanted.items() if name not in large)
     line = "; ".join([*said, f"all else {in_words(rest)}"])
-    if total <= budget:
-        return f"plan: {line}; the budget is {in_words(budget)}"
-    return f"plan: {line}; that is more than --budget {budget:g}: {_cheaper(subject, budget, total)}"
+    total = in_words(sum(min(need.seconds, budget) for need in wanted.values()))
+    if wanted[largest].seconds <= budget:
+        return f"plan: {line}; {total} in all"
+    more = f"more than --budget {budget:g} for a check, which ends all after {total}"
+    return f"plan: {line}; that is {more}: {_cheaper(subject, budget)}"
 
 
-def _cheaper(subject: ServerSubject, budget: float, total: float) -> str:
+def _cheaper(subject: ServerSubject, budget: float) -> str:
     """Say what would need less; "" never."""
     wanted, detect = subject.needs, subject.plan.detect
-    ways = [f"--budget {math.ceil(1.2 * total)}"]
-    if "joint" in wanted:
-        others = total - wanted["joint"].seconds
+    ways = [f"--budget {math.ceil(1.2 * max(need.seconds for need in wanted.values()))}"]
+    joint, long = (wanted[name].seconds if name in wanted else 0.0 for name in LARGE)
+    if joint > budget:
         # Samples grow with the inverse square of the total variation.
-        fits = (tv for tv in COARSER if tv > detect)
-        enough = (tv for tv in fits if others + wanted["joint"].seconds * (detect / tv) ** 2 <= budget)
+        enough = (tv for tv in COARSER if tv > detect and joint * (detect / tv) ** 2 <= budget)
         ways += [f"--detect {tv:g}" for tv in [next(enough, None)] if tv]
-        ways += ["--skip joint"] if others <= budget and "long-texts" in wanted else []
-    if wanted.get("long-texts") and wanted["long-texts"].seconds > budget / 4:
+        ways += ["--skip joint"] if 0 < long <= budget else []
+    if long > budget:
         ways += ["--reference URL2"] if subject.reference is None else []
         ways += ["--draft MODEL"] if subject.draft is None else []
     return f"give {', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else f"give {ways[0]}"

@@ -33,7 +33,7 @@ from spec_oracle.statistics import (
 )
 
 LEVEL = 0.05
-"""Chance that the interval of a counterexample misses."""
+"""Chance that any of the intervals of a counterexample misses."""
 
 WHAT_TO_DO = (
     "turn speculation on, or give prompts after which it drafts: --prompt",
@@ -104,11 +104,6 @@ def is_hidden(cells: OutcomeCells, tv: float, rate: float) -> bool:
     return False
 
 
-def would_show(tv: float) -> str:
-    """Return what a test detects, in words."""
-    return f"a total variation of {tv:.3g} would show" if tv <= 1 else "no total variation is sure to show"
-
-
 def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
     """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
     if result.status is not Status.FAILED or not is_unconfirmed(context):
@@ -137,7 +132,8 @@ def conclude(
             do = WHAT_TO_DO[drafts.accepted is None] if reason else do
         if not reason and detectable > subject.plan.detect:
             retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
-            seen = f"{would_show(detectable)}{retried}, not {subject.plan.detect:g}"
+            which = f"a total variation of {detectable:.3g} would" if detectable <= 1 else "none is sure to"
+            seen = f"{which} show{retried}, not {subject.plan.detect:g}"
             reason = f"{seen}; {uncertain or 'raise --budget, --requests or --detect'}"
             do = "raise --requests" if subject.plan.requests else do
         if not reason and distinguished < DISTINGUISHED:

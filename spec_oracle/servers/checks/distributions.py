@@ -18,7 +18,6 @@ from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribu
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Token
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.client.scoring import Scoring
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
@@ -34,6 +33,9 @@ NOISE_FACTOR = 5.0
 
 FLOAT32_LOG = 1e-5
 """Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
+
+DEVIATIONS = 3.3
+"""Standard errors either way: an interval of 99.9 % for many tokens."""
 
 CUT = 0.02
 """Mass that is missing from a list of all tokens that can be sampled for no rounding."""

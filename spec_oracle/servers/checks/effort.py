@@ -1,6 +1,6 @@
 """Effort of audits of servers: numbers of samples and shares of the budget that several checks share.
 
-Seconds are of the budget of the whole audit (`--budget`); a TV is a total variation.
+Shares are of the budget of a check (`--budget`); a TV is a total variation.
 """
 
 from typing import Final
@@ -10,6 +10,8 @@ SERVER_BLAME_PART: Final = 0.2
 SERVER_PILOT_PART: Final = 0.1  # Part of the time of `joint` for the completions that measure the pace.
 SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
 SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
+# A law like those of trees, by which completions are planned before it is known.
+USUAL_BINS: Final = (0.01,) * 100
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
 # One-token samples after each of these, by which it is found out what the reported probabilities are.
 SERVER_READING_SAMPLES: Final = 24

@@ -7,15 +7,16 @@ left after the text so far. A field that changes nothing of what one-token reque
 so: it is compared with a reference server by whole completions, or named.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import covering
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import ANSWERED
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Json, RefusedError
@@ -55,7 +56,6 @@ class Combination:
     tokens: int
     is_seeded: bool = False
     is_long: bool = False
-    several: int = 1
 
     def __str__(self) -> str:
         return ", ".join(f"{axis} {value}" for axis, value in self.words.items())
@@ -68,6 +68,27 @@ class Combination:
         sampling = replace(base, **own, fields={**base.fields, **more})
         prompts = tuple(long_prompt(prompt) for prompt in server.prompts) if self.is_long else server.prompts
         return replace(server, sampling=sampling, prompts=prompts)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was found under a combination: ``wrong`` says what is, ``why`` it was not tried.
+
+    ``draws`` were judged, in words ``seen``. ``least`` is a lower bound of the total variation, and
+    ``detects`` which one would show.
+    """
+
+    combination: Combination
+    seen: str = ""
+    draws: int = 0
+    wrong: str = ""
+    why: str = ""
+    least: float | None = None
+    detects: float = math.inf
+
+
+Trial: TypeAlias = Callable[[Context], Tried]
+"""Tries a combination, at the false-alarm rate and within the budget of the context."""
 
 
 def long_prompt(prompt: Prompt) -> Prompt:
@@ -155,8 +176,6 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
     axes["tokens"] = [(str(limit), {}) for limit in LIMITS]
     axes["seed"] = [("none", {}), ("sent", {})]
     axes["prompt"] = [("given", {}), ("long", {})]
-    if isinstance(server.api, OpenAI):
-        axes["n"] = [("1", {}), ("3", {})]
     return axes, unknown
 
 
@@ -200,5 +219,4 @@ def combinations_of(axes: Axes) -> Iterator[Combination]:
             LIMITS[chosen["tokens"]],
             is_seeded=values["seed"][0] == "sent",
             is_long=values["prompt"][0] == "long",
-            several=int(values["n"][0]) if "n" in values else 1,
         )

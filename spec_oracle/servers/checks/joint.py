@@ -34,6 +34,7 @@ from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
+    LEVEL,
     conclude,
     is_hidden,
     judged,
@@ -64,12 +65,6 @@ from spec_oracle.statistics.cells import MIN_EXPECTED
 
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
 SERVER_SMALLEST_BIN: Final = 0.004
-
-USUAL_BINS = [0.01] * 100
-"""A law like those of trees, by which the size of the tree is planned before it is known."""
-
-LEVEL = 0.05
-"""Chance that any of the intervals of a counterexample misses."""
 
 LARGEST_BIN = 0.2
 """Even with few completions the likeliest prefixes have bins of their own."""
@@ -109,7 +104,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     completions, reported = subject.completions, subject.distributions
     seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
     pace = completions.pace
-    planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
+    planned = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate / 2)
     planned = int(min(planned, max(effort.SERVER_PILOT, pace * seconds)))
     smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))
     requests = ServedOutcomes(completions.sample, completions.found, plan.requests or math.inf)
@@ -193,9 +188,9 @@ def _counterexample(
     prefix, is_other = leaf = tree.leaves[worst.outcome]
     is_prefix, count = not tree.is_whole[worst.outcome], worst.count
     if leaf == IMPOSSIBLE:
-        tally = subject.completions.tally
-        prefix = next(one for one in tally if tree.bin(*one) == worst.outcome)
-        is_other, is_prefix, count = False, False, tally[prefix]
+        found = subject.completions.found
+        prefix = next(one for one in found if tree.bin(*one) == worst.outcome)
+        is_other, is_prefix, count = False, False, found.count(prefix)
     number, tokens = prefix
     prompts = len(subject.server.prompts) if number >= 0 else 1
     draws = len(subject.completions.after(number)) if number >= 0 else int(counts.sum())

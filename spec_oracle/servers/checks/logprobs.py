@@ -14,7 +14,6 @@ from spec_oracle.audit.results import CheckResult, How, Status, check_result, fa
 from spec_oracle.contracts.completion import Completion, Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.ratios import Ratios
 from spec_oracle.servers.checks.scores import wrong_scores
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
@@ -30,17 +29,13 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     if not server.listed:
         return not_asked(NEEDS_PROBABILITIES)
     length, tokens, drafted, completions = effort.SERVER_LONGER * subject.plan.tokens, 0, 0, 0
-    ratios = Ratios()
     try:
         for number in list(range(len(server.prompts))) * SERVER_LOGPROBS:
             (answer,) = server.complete([Ask(server.prompts[number], length, listed=server.listed)])
             reading = compared(answer, number, reported)
-            for entry, row, token in zip(answer.reported, reading.expected, answer.tokens, strict=False):
-                ratios.add(row.get(token), entry.log)
             if fault := reading.fault(server.sampling):
                 drafts = f"; {answer.accepted} accepted drafts" if answer.accepted is not None else ""
-                notes = tuple(filter(None, [ratios.in_words()]))
-                return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED, notes=notes)
+                return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED)
             tokens, completions = tokens + len(answer.tokens), completions + 1
             drafted += answer.drafted or 0
             server.tell("logprobs", completions, len(server.prompts) * SERVER_LOGPROBS)
@@ -56,7 +51,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     )
     if not drafted and subject.completions.drafts.drafted:
         detail += "; the server drafts nothing where log-probabilities are asked for"
-    say = partial(check_result, draws=completions, how=How.SAMPLED, notes=(ratios.in_words(),))
+    say = partial(check_result, draws=completions, how=How.SAMPLED)
     if reading.tolerance > effort.SERVER_LOGPROBS_COARSEST:
         return say(Status.INCONCLUSIVE, f"{detail}; {reported.uncertainty}")
     return say(Status.PASSED, detail)

@@ -7,8 +7,7 @@ first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions`
 """
 
 import math
-import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -84,10 +83,9 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
             try:
                 new = next(coming)
                 read.window = longest.window(server.prompts)
-                for some in _in_time(new, subject, read):
-                    read.add(some)
-                    for completion in some:
-                        subject.record(completion, read.distributions, drafts)
+                read.add(new)
+                for completion in new:
+                    subject.record(completion, read.distributions, drafts)
             except ServerError as error:
                 if not read.evidence.tokens:
                     raise
@@ -152,21 +150,6 @@ class Longest:
                 continue
             self.allowed = max(self.allowed, completions.length)
             return found
-
-
-def _in_time(
-    sampled: list[Prefix], subject: ServerSubject, read: "JudgedCompletions"
-) -> Iterator[list[Prefix]]:
-    """Yield the completions; with local weights one by one, as long as there is time for one more pass."""
-    if not isinstance(read.drafts, Weights):
-        yield sampled
-        return
-    fetch_along(read.distributions, sampled)
-    for completion in sampled:
-        started = time.monotonic()
-        yield [completion]
-        if 2 * time.monotonic() - started > subject.server.client.end:
-            raise OutOfTimeError("there is no time for another pass through local weights")
 
 
 def _as_verdict(

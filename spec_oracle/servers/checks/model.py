@@ -16,7 +16,7 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment
-from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
+from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import (
     Cause,
     CheckResult,
@@ -28,8 +28,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.ratios import DEVIATIONS
+from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
 from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
@@ -47,16 +46,12 @@ NAMED = "the served model is not the reference's: requests for one token, on whi
 
 EXPLAINS = "no speculation is needed to explain"
 
-EXPLAINED = 0.1
-"""Part of the log-ratios that another temperature may leave unexplained if it is to be named."""
-
 
 @dataclass
 class Distances:
-    """Total variations between distributions after the same tokens, and their log-ratios."""
+    """Total variations between distributions after the same tokens."""
 
     distances: list[float] = field(default_factory=list)
-    logs: list[tuple[float, float]] = field(default_factory=list)
     seen: set[Prefix] = field(default_factory=set)
 
     def add(self, served: Distribution, reference: Distribution) -> None:
@@ -72,10 +67,6 @@ class Distances:
         masses = np.array([[one.get(token, 0.0) for token in known] for one in (p, q)])
         rest = 1 - masses.sum(axis=1)
         self.distances.append(float(abs(masses[0] - masses[1]).sum() + abs(rest[0] - rest[1])) / 2)
-        seen = [token for token in both if min(p[token], q[token]) > SEEN_MASS]
-        if len(seen) > 1:
-            pairs = np.log([[one[token] for token in seen] for one in (p, q)])
-            self.logs += zip(*(pairs - pairs.mean(axis=1, keepdims=True)).tolist(), strict=True)
 
     @property
     def mean(self) -> float:
@@ -89,15 +80,6 @@ class Distances:
         return (
             float(DEVIATIONS * np.std(self.distances, ddof=1)) / math.sqrt(count) if count > 1 else math.inf
         )
-
-    @property
-    def temperature(self) -> float | None:
-        """By what factor the temperature differs, None where that does not explain the distance."""
-        served, reference = np.array(self.logs).reshape(-1, 2).T
-        if not (reference @ reference) or not (slope := float(served @ reference / (reference @ reference))):
-            return None
-        left, whole = abs(served - slope * reference).mean(), abs(served - reference).mean()
-        return 1 / slope if slope > 0 and left < EXPLAINED * whole else None
 
 
 def model(subject: ServerSubject, context: Context) -> CheckResult:
@@ -150,16 +132,14 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
 
 def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
     """Return the result: another model if, besides noise, distributions differ by more than ``detect``."""
-    tokens, temperature = len(apart.distances), apart.temperature
+    tokens = len(apart.distances)
     detail = (
         f"{what} differ by {apart.mean:.2g} from the reference's, in total variation on average over "
         f"{tokens:,} tokens"
     )
     say = partial(check_result, draws=tokens, how=How.SAMPLED)
     if (least := apart.mean - apart.half - noise) > detect:
-        kind = f", as the reference's at {temperature:.2g} times the temperature" if temperature else ""
-        detail = f"{detail}{kind}: {EXPLAINS} this"
-        return say(Status.FAILED, detail, total_variation=least, proviso=NAMED)
+        return say(Status.FAILED, f"{detail}: {EXPLAINS} this", total_variation=least, proviso=NAMED)
     if apart.mean + apart.half <= detect:
         return say(Status.PASSED, f"{detail}; {detect:g} would show")
     doubt = f"+- {apart.half:.2g}"

@@ -7,7 +7,8 @@ which one-token requests show nothing.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
-from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, spellings
+from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings
 from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
@@ -61,19 +62,15 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def beside(
-    ours: Completions, theirs: Completions, plan: ServerPlan, context: Context, *, coarsest: float = math.inf
+    ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
 ) -> tuple[LawResult, Counts, list[Bin]]:
-    """Compare as many completions of both servers as detect ``plan.detect``; return the counts of prefixes.
-
-    It passes where a total variation of ``coarsest`` would show.
-    """
+    """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
     both = [ServedOutcomes(one.sample, one.found, plan.requests or math.inf) for one in (ours, theirs)]
     size = f"{ours.length} tokens"
     reference = Experiment("completions of the reference server", size, dict, both[1])
     what = f"completions of {size}"
     own = Experiment(what, size, dict, both[0], shown=_in_words)
-    wanted = min(plan.detect, coarsest)
-    sizes = Effort(tv=coarsest, wanted=wanted, look=AT_ONCE)
+    sizes = Effort(tv=math.inf, wanted=plan.detect, look=AT_ONCE)
     result = compared(own, reference, context, sizes, table=prefix_counts)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
         ended = f"{result.detail}; ended early: {ended}"
@@ -131,71 +128,7 @@ def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Co
     return np.array(counts, dtype=np.int64), [own for _, own in found]
 
 
-@dataclass
-class Beside:
-    """Completions under one field that one-token requests show nothing of, beside those of the reference.
-
-    ``ways`` are its spellings; ``wrong`` says what is, ``why`` it was not tried.
-    """
-
-    subject: ServerSubject
-    context: Context
-    name: str
-    ways: Sequence[Fields]
-    number: int
-    wrong: str = ""
-    why: str = ""
-    result: LawResult | None = None
-    least: None = None
-
-    @property
-    def combination(self) -> Combination:
-        """The field alone."""
-        return Combination({self.name: "on"}, {}, self.subject.plan.tokens)
-
-    @property
-    def draws(self) -> int:
-        """Completions that were judged."""
-        return self.result.measured.draws if self.result else 0
-
-    @property
-    def seen(self) -> str:
-        """The same in words."""
-        return f"{self.draws:,} completions beside as many of the reference"
-
-    def detects(self, rate: float) -> float:
-        """Return the total variation of completions that is detected."""
-        del rate
-        return self.result.findings.smallest_detectable_tv or math.inf if self.result else math.inf
-
-    def run(self, rate: float, seconds: float) -> None:
-        """Compare completions for so many seconds."""
-        server, reference, plan = self.subject.server, self.subject.reference, self.subject.plan
-        assert reference is not None
-        both = server, replace(reference, prompts=server.prompts)
-        fields = next((way for way in self.ways if all(_takes(one, way) for one in both)), None)
-        if fields is None:
-            self.why = "refused"
-            return
-        ours, theirs = (
-            Completions(
-                one,
-                plan.tokens,
-                (self.context.seed, f"server/shapes/beside {self.number}, {n}"),
-                fields=fields,
-            )
-            for n, one in enumerate(both)
-        )
-        context = replace(self.context, rate=rate, budget=seconds)
-        wanted = replace(plan, detect=effort.SERVER_SHAPES_TV, requests=None)
-        self.result, *_ = beside(ours, theirs, wanted, context)
-        if self.result.status is Status.FAILED:
-            self.wrong = f"{self.seen} are distributed differently"
-
-
-def beside_reference(
-    subject: ServerSubject, context: Context, unknown: Mapping[str, str]
-) -> Iterator[Beside]:
+def beside_reference(subject: ServerSubject, context: Context, unknown: Mapping[str, str]) -> Iterator[Trial]:
     """Yield the trials of fields of which one-token requests show nothing, if there is a reference.
 
     None where the reference serves another model, or shows other tokens.
@@ -207,7 +140,30 @@ def beside_reference(
         return
     spelt = spellings(0)
     for number, name in enumerate(one for one, why in unknown.items() if why.startswith(NO_EFFECT)):
-        yield Beside(subject, context, name, spelt[name], number)
+        yield partial(_field_beside, subject, name, spelt[name], number)
+
+
+def _field_beside(
+    subject: ServerSubject, name: str, ways: Sequence[Fields], number: int, context: Context
+) -> Tried:
+    """Compare completions under one field, in the first of its spellings that both servers take."""
+    server, reference, plan = subject.server, subject.reference, subject.plan
+    assert reference is not None
+    both = server, replace(reference, prompts=server.prompts)
+    alone = Combination({name: "on"}, {}, plan.tokens)
+    fields = next((way for way in ways if all(_takes(one, way) for one in both)), None)
+    if fields is None:
+        return Tried(alone, why="refused")
+    ours, theirs = (
+        Completions(one, plan.tokens, (context.seed, f"server/shapes/beside {number}, {n}"), fields=fields)
+        for n, one in enumerate(both)
+    )
+    wanted = replace(plan, detect=effort.SERVER_SHAPES_TV, requests=None)
+    result, *_ = beside(ours, theirs, wanted, context)
+    seen = f"{result.measured.draws:,} completions beside as many of the reference"
+    wrong = f"{seen} are distributed differently" if result.status is Status.FAILED else ""
+    detects = result.findings.smallest_detectable_tv or math.inf
+    return Tried(alone, seen, result.measured.draws, wrong, detects=detects)
 
 
 def _takes(server: Server, fields: Fields) -> bool:

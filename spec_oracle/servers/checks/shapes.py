@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final
 
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
@@ -29,22 +30,21 @@ from spec_oracle.servers.checks.fields import (
     Axes,
     Combination,
     Fields,
+    Trial,
+    Tried,
     combinations_of,
     known_axes,
     left_of_schema,
 )
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
-from spec_oracle.servers.checks.reference import Beside, beside_reference
+from spec_oracle.servers.checks.reference import beside_reference
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
 from spec_oracle.statistics import split
 
 _COARSEST: Final = 0.7
 """Total variation a token that must be detected."""
-
-_RARE: Final = 1e-9
-"""Least probability by which equal completions are weighed."""
 
 
 def shapes(subject: ServerSubject, context: Context) -> CheckResult:
@@ -62,8 +62,8 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
         return failed(wrong, alpha=context.rate, how=How.SAMPLED)
     axes, unknown = known_axes(subject.distributions)
     subject.grammars = [fields for _, fields in axes.get("grammar", [])[1:]]
-    trials: list[Tried] = [
-        Trial(subject, context, one, number) for number, one in enumerate(combinations_of(axes))
+    trials: list[Trial] = [
+        partial(judge_by_rows, subject, one, number) for number, one in enumerate(combinations_of(axes))
     ]
     trials += beside_reference(subject, context, unknown)
     rate, done = split(context.rate, 2 * len(trials)), list[Tried]()
@@ -71,14 +71,11 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
         left = context.budget - (time.monotonic() - start)
         if (left <= 0 and done) or (done and done[-1].wrong):
             break
-        trial.run(rate, left / (len(trials) - len(done)))
-        done.append(trial)
+        done.append(trial(replace(context, rate=rate, budget=left / (len(trials) - len(done)))))
         server.tell("shapes, combinations of sampling fields", len(done), len(trials))
-    judged = {
-        word for one in done if isinstance(one, Beside) and not one.why for word in one.combination.words
-    }
+    judged = {word for one in done if not one.why for word in one.combination.words}
     named = {name: why for name, why in unknown.items() if name not in judged}
-    result = _result(done, {**refused, **named}, len(trials), rate)
+    result = _result(done, {**refused, **named}, len(trials))
     coverage = _coverage(done, axes)
     measured = replace(result.measured, alpha=context.rate)
     result = replace(result, measured=measured, remarks=replace(result.remarks, coverage=coverage))
@@ -111,136 +108,80 @@ class _Left(Distributions):
         return left_of_schema("".join(self.pieces[token] for token in prefix[1]))
 
 
-@dataclass
-class Trial:
-    """Completions under one combination: ``wrong`` says what is, ``why`` it was not tried."""
-
-    subject: ServerSubject
-    context: Context
-    combination: Combination
-    number: int
-    wrong: str = ""
-    why: str = ""
-
-    def __post_init__(self) -> None:
-        self.server = self.combination.of(self.subject.server)
-        self.laws = Distributions(self.server)
-        if JSON in self.combination.words.values():
-            others = {k: v for k, v in self.combination.fields.items() if k not in SCHEMA_FIELDS}
-            self.laws = _Left(replace(self.combination, fields=others).of(self.subject.server))
-        self.laws.reading = self.subject.distributions.reading
-        self.laws.along = (self.laws, None)  # scores of prompts know no penalties
-        self.judged = JudgedCompletions(
-            self.laws, None, self.context.stream("server/shapes/uniforms", self.number)
-        )
-        self.completions = Completions(
-            self.server,
-            self.combination.tokens,
-            (self.context.seed, f"server/shapes/{self.number}"),
-            self.combination.is_seeded,
-            {"n": self.combination.several} if self.combination.several > 1 else {},
-        )
-
-    @property
-    def draws(self) -> int:
-        """Tokens that were judged."""
-        return self.judged.evidence.tokens
-
-    @property
-    def seen(self) -> str:
-        """The same in words."""
-        return f"{self.draws:,} tokens"
-
-    @property
-    def least(self) -> float | None:
-        """A lower bound of the total variation a token."""
-        return self.judged.evidence.least_tv(common.SERVER_BOUND_RATE)
-
-    def detects(self, rate: float) -> float:
-        """Return the total variation a token that is detected."""
-        return self.judged.evidence.all_by_p.detects(rate)
-
-    def run(self, rate: float, seconds: float) -> None:
-        """Judge completions for so many seconds."""
-        needed = tokens_needed(effort.SERVER_SHAPES_TV, rate, 0.1)
-        end, evidence = time.monotonic() + seconds, self.judged.evidence
-        width = self.server.client.limits.concurrency
-        try:
-            self.laws.noise = max(self.subject.distributions.noise, self._noise())
-            if self.laws.noise > effort.SERVER_LOGPROBS_COARSEST:
-                self.why = f"equal requests differ by {self.laws.noise:.2g} nats"
-                return
-            while evidence.tokens < needed and not is_decided(self.judged, rate):
-                missing = (needed - evidence.tokens) // (self.combination.tokens * self.combination.several)
-                at_once = min(missing, 4 * width * (1 + len(self.completions.found) // width))
-                self.judged.add(self.completions.sample(max(at_once, width)))
-                if time.monotonic() > end or (
-                    self.judged.completions >= effort.SERVER_PILOT and not evidence.tokens
-                ):
-                    break
-        except RefusedError:
-            self.why = "refused"
-            return
-        except OutOfTimeError:
-            pass
-        if not (evidence.tokens or self.judged.ruled_out):
-            self.why = "no next-token distribution is known"
-        elif is_decided(self.judged, rate):
-            self._decide()
-        elif not (wrong := self._all_alike(rate)) and self._hidden() > _COARSEST:
-            self.why = f"equal requests differ by {self._hidden():.2g} in total variation a token"
-        else:
-            self.wrong = wrong
-
-    def _hidden(self) -> float:
-        """Return the total variation a token that differences between equal requests hide."""
-        test = self.judged.evidence.all_by_p
-        return 2 * test.doubt / max(test.tokens, 1)
-
-    def _decide(self) -> None:
-        """Say what is wrong, unless completions made by one-token requests contradict the rows too."""
-        again = JudgedCompletions(
-            self.laws, None, self.context.stream("server/shapes/one-token", self.number)
-        )
-        made: list[Prefix] = [(prompt, ()) for prompt, _ in self.completions.found]
-        with suppress(OutOfTimeError):
-            again.add(token_by_token(self.laws, made, self.completions.length))
-        if is_decided(again, effort.SERVER_BLAME_RATE):
-            self.why = "one-token samples contradict the reported probabilities, too"
-            return
-        contradict = f"{self.judged.evidence.tokens:,} tokens contradict their next-token distributions"
-        worst = self.judged.evidence.worst.name
-        self.wrong = self.judged.ruled_out or f"{contradict}, {most_in(worst)}"
-
-    def _noise(self) -> float:
-        """Return by how much the distributions after the prompts differ when asked for again, nats."""
-        again = type(self.laws)(self.laws.server)
-        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
-        self.laws.fetch(roots)
-        again.fetch(roots)
-        return max(difference(self.laws.logs[root] or {}, again.logs[root] or {}) for root in roots)
-
-    def _all_alike(self, rate: float) -> str:
-        """Say that the completions of each request for several are the same, "" if that may be chance."""
-        several, found = self.combination.several, self.completions.found
-        groups = [found[i : i + several] for i in range(0, len(found), several)]
-        if several == 1 or any(len(set(group)) > 1 for group in groups):
-            return ""
-        log_chance = 0.0
-        for number, tokens in (group[0] for group in groups):
-            for place, token in enumerate(tokens):
-                law = self.laws.after((number, tokens[:place]))
-                if law is not None and law.index(token) >= 0:
-                    log_chance += math.log(max(law.probabilities[law.index(token)], _RARE))
-        if log_chance > math.log(rate):
-            return ""
-        return f"the {several} completions of a request are the same in all {len(groups)} requests"
+def judge_by_rows(subject: ServerSubject, combination: Combination, number: int, context: Context) -> Tried:
+    """Judge the tokens of completions under one combination, within the budget."""
+    server, rows = combination.of(subject.server), _rows(subject, combination)
+    judged = JudgedCompletions(rows, None, context.stream("server/shapes/uniforms", number))
+    named = (context.seed, f"server/shapes/{number}")
+    completions = Completions(server, combination.tokens, named, combination.is_seeded)
+    rate, end, evidence = context.rate, time.monotonic() + context.budget, judged.evidence
+    needed = tokens_needed(effort.SERVER_SHAPES_TV, rate, 0.1)
+    width = server.client.limits.concurrency
+    try:
+        rows.noise = max(subject.distributions.noise, _noise(rows))
+        if rows.noise > effort.SERVER_LOGPROBS_COARSEST:
+            return Tried(combination, why=f"equal requests differ by {rows.noise:.2g} nats")
+        while evidence.tokens < needed and not is_decided(judged, rate):
+            missing = (needed - evidence.tokens) // combination.tokens
+            at_once = min(missing, 4 * width * (1 + len(completions.found) // width))
+            judged.add(completions.sample(max(at_once, width)))
+            is_unknown = judged.completions >= effort.SERVER_PILOT and not evidence.tokens
+            if time.monotonic() > end or is_unknown:
+                break
+    except RefusedError:
+        return Tried(combination, why="refused")
+    except OutOfTimeError:
+        pass
+    seen, wrong, why = f"{evidence.tokens:,} tokens", "", ""
+    # The total variation a token that differences between equal requests hide.
+    hidden = 2 * evidence.all_by_p.doubt / max(evidence.all_by_p.tokens, 1)
+    if not (evidence.tokens or judged.ruled_out):
+        why = "no next-token distribution is known"
+    elif is_decided(judged, rate) and _are_rows_wrong(judged, completions, context, number):
+        why = "one-token samples contradict the reported probabilities, too"
+    elif is_decided(judged, rate):
+        contradict = f"{seen} contradict their next-token distributions"
+        wrong = judged.ruled_out or f"{contradict}, {most_in(evidence.worst.name)}"
+    elif hidden > _COARSEST:
+        why = f"equal requests differ by {hidden:.2g} in total variation a token"
+    least = evidence.least_tv(common.SERVER_BOUND_RATE) if wrong else None
+    detects = math.inf if why else evidence.all_by_p.detects(rate)
+    return Tried(combination, seen, evidence.tokens, wrong, why, least, detects)
 
 
-Tried: TypeAlias = Trial | Beside
+def _rows(subject: ServerSubject, combination: Combination) -> Distributions:
+    """Return the next-token distributions under a combination."""
+    rows = Distributions(combination.of(subject.server))
+    if JSON in combination.words.values():
+        others = {name: one for name, one in combination.fields.items() if name not in SCHEMA_FIELDS}
+        rows = _Left(replace(combination, fields=others).of(subject.server))
+    rows.reading = subject.distributions.reading
+    rows.along = (rows, None)  # scores of prompts know no penalties
+    return rows
 
 
-def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:
+def _are_rows_wrong(
+    judged: JudgedCompletions, completions: Completions, context: Context, number: int
+) -> bool:
+    """Whether completions made by one-token requests contradict the rows, too."""
+    rows = judged.distributions
+    again = JudgedCompletions(rows, None, context.stream("server/shapes/one-token", number))
+    made: list[Prefix] = [(prompt, ()) for prompt, _ in completions.found]
+    with suppress(OutOfTimeError):
+        again.add(token_by_token(rows, made, completions.length))
+    return is_decided(again, effort.SERVER_BLAME_RATE)
+
+
+def _noise(rows: Distributions) -> float:
+    """Return by how much the distributions after the prompts differ when asked for again, nats."""
+    again = type(rows)(rows.server)
+    roots: list[Prefix] = [(number, ()) for number in range(len(rows.server.prompts))]
+    rows.fetch(roots)
+    again.fetch(roots)
+    return max(difference(rows.logs[root] or {}, again.logs[root] or {}) for root in roots)
+
+
+def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int) -> CheckResult:
     draws = sum(one.draws for one in done)
     if done[-1].wrong:
         detail = f"{done[-1].combination}: {done[-1].wrong}"
@@ -253,7 +194,7 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rat
     )
     names = ", ".join(f"{name} ({why})" for name, why in unknown.items())
     named = f"; fields not tried: {names}" if names else ""
-    worst = max((one.detects(rate) for one in tried), default=math.inf)
+    worst = max((one.detects for one in tried), default=math.inf)
     judged = (
         f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
         f"expected; each detects a total variation of {min(worst, 1):.2g} a token"

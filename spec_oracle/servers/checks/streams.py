@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.experiment import Effort, Experiment
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.side_by_side import compared
@@ -99,7 +99,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
     def neighbours(rate: float) -> CheckResult:
         in_time = replace(context, rate=rate, budget=seconds)
-        return independent("pairs of completions of seeds s and s + 1", seeded(), subject, in_time)
+        return independent("requests with seeds s and s + 1", seeded(), subject, in_time)
 
     def in_turn(rate: float) -> CheckResult:
         turns, before = list[Pair](), list[Tokens]()
@@ -113,7 +113,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
         pairs = concurrent(subject, lambda: [first_prompt(subject)] * width, add, turns)
         in_time = replace(context, rate=rate, budget=seconds)
-        return independent("pairs of completions in turn", pairs, subject, in_time)
+        return independent("two requests, one sent after the other", pairs, subject, in_time)
 
     parts = [repeats, *([streamed] if subject.plan.streams_too else []), with_seeds, neighbours, in_turn]
     return first_failure(context.rate, *parts)
@@ -143,20 +143,19 @@ def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
 def _streamed_otherwise(server: Server, whole: Completion, parts: Completion) -> str:
     """Say how a streamed completion differs from the same one not streamed, "" if it does not.
 
-    The token that ends a completion may be shown in one of them only.
+    The token that ends a completion may be shown in one of them only. Without ids, letters are compared.
     """
-    first, second = (
-        one.tokens[:-1] if server.ends.intersection(one.tokens[-1:]) else one.tokens for one in (whole, parts)
-    )
+    shown = [one.tokens if parts.tokens else tuple(one.text) for one in (whole, parts)]
+    first, second = (one[:-1] if server.ends.intersection(one[-1:]) else one for one in shown)
     if first != second:
-        same = next(
-            (n for n, pair in enumerate(zip(first, second, strict=False)) if len(set(pair)) > 1), None
-        )
-        place = min(len(first), len(second)) if same is None else same
-        numbers = f"has {len(second)} tokens when it is streamed, {len(first)} when it is not"
-        return f"{numbers}; token {place + 1} is the first that differs"
-    if parts.counted is not None and abs(parts.counted - len(parts.tokens)) > 1:
-        return f"of {len(parts.tokens)} tokens is counted as {parts.counted} when it is streamed"
+        pairs = enumerate(zip(first, second, strict=False))
+        place = next((place for place, (one, two) in pairs if one != two), min(len(first), len(second)))
+        kind = "letter" if isinstance((*first, *second)[0], str) else "token"
+        numbers = f"has {len(second)} {kind}s when it is streamed, {len(first)} when it is not"
+        return f"{numbers}; {kind} {place + 1} is the first that differs"
+    count, other = parts.counted, whole.counted
+    if count is not None and other is not None and abs(count - other) > 1:
+        return f"is counted as {count} tokens when it is streamed, as {other} when it is not"
     return ""
 
 
@@ -185,31 +184,32 @@ def concurrent(
 def independent(
     what: str, pairs: Callable[[int], Sequence[Pair]], subject: ServerSubject, context: Context
 ) -> CheckResult:
-    """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
+    """Judge whether pairs are distributed as pairs made at random of completions sampled far apart.
+
+    ``what`` names the requests of a pair, such as "seeds s and s + 1".
+    """
     far = sampled_apart(subject, context.budget)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    by_chance = Experiment(
-        "pairs put together by chance", "2 completions", dict, ServedOutcomes(nothing, random)
-    )
-    near = Experiment(what, "2 completions", dict, pairs)
+    apart = "pairs of completions that were sampled at different times"
+    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(None, random))
+    near = Experiment(f"completions of {what}", "2 completions", dict, pairs)
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
-    return compared(near, by_chance, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
+    result = compared(near, by_chance, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
+    if result.status is not Status.FAILED:
+        return result
+    return replace(result, detail=f"{result.detail}: such requests share random numbers, or answers")
 
 
 def alike(
     what: str, some: Callable[[int], Sequence[Tokens]], subject: ServerSubject, context: Context
 ) -> CheckResult:
     """Judge whether completions are distributed as those sampled alone, without a seed."""
-    alone = ServedOutcomes(nothing, sampled_apart(subject, context.budget))
+    alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
     own = Experiment(what, "1 completion", dict, some)
     sizes = Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED)
     return compared(own, others, context, sizes)
-
-
-def nothing(_: int) -> None:
-    """Add nothing: what there is was sampled before."""
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
@@ -225,12 +225,11 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
 
 
 def _by_groups(near: Sequence[Pair], random: Sequence[Pair]) -> tuple[NDArray[np.int64], Sequence[str]]:
-    return np.stack([_counts(near), _counts(random)]), ()
-
-
-def _counts(pairs: Sequence[Pair]) -> NDArray[np.int64]:
-    bins = [_group(one) * GROUPS + _group(two) + GROUPS**2 * (one == two) for one, two in pairs]
-    return np.bincount(bins, minlength=2 * GROUPS**2)
+    counts = np.zeros((2, 2 * GROUPS**2), dtype=np.int64)
+    for own, pairs in zip(counts, (near, random), strict=True):
+        for one, two in pairs:
+            own[_group(one) * GROUPS + _group(two) + GROUPS**2 * (one == two)] += 1
+    return counts, ()
 
 
 def _group(tokens: Tokens) -> int:

@@ -1,7 +1,6 @@
 """A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -96,12 +95,11 @@ class ServerPlan:
 class Completions:
     """Completions of ``length`` tokens, sampled from a server after prompts chosen at random.
 
-    ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
-    failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
-    impossible, ``before`` what the server had counted before the first of them. ``pace`` is completions a
-    second. ``stream`` is the seed and the name of the random stream by which prompts and seeds are chosen;
-    ``fields`` are sent with each. ``counts`` are the drafted and accepted tokens of completions that only
-    their limit ended, as the answers report them.
+    ``found`` in the order in which they were sampled. ``retried`` came after a failed attempt; ``drafts`` is
+    what the answers report of drafts, ``odd_counts`` the first of it that is impossible, ``before`` what the
+    server had counted before the first of them. ``pace`` is completions a second. ``stream`` is the seed and
+    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
+    ``counts`` are the drafted and accepted tokens of completions that only their limit ended.
     """
 
     server: Server
@@ -110,7 +108,6 @@ class Completions:
     seeded: bool = False
     fields: Mapping[str, Json] = field(default_factory=dict)
     found: list[Prefix] = field(default_factory=list, init=False)
-    tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
     drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
     before: DraftCounts = field(default=DraftCounts(), init=False)
@@ -136,24 +133,23 @@ class Completions:
         ]
         before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
-            self.found += [(int(number), tokens) for tokens in (answer.tokens, *answer.others)]
-            self.tally.update(self.found[-1 - len(answer.others) :])
+            self.found.append((int(number), answer.tokens))
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
-            is_whole = answer.finish == "length" and len(answer.tokens) == self.length and not answer.others
+            is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
         return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
         """Sample a few, for so many seconds at most; return, and keep, how many came in a second."""
-        start, before = time.monotonic(), len(self.found)
+        start, before = self.server.client.now(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
             self.sample(some, pilot=effort.SERVER_PILOT)
-            done, past = len(self.found) - before, time.monotonic() - start
+            done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
         return self.pace
 
@@ -176,11 +172,12 @@ class Completions:
 class ServedOutcomes(Generic[Outcome]):
     """Outcomes of requests, as many as an experiment asks for: each of ``found`` is given once.
 
-    ``more`` adds to these, up to ``most``. It is not called again once the server or the time has ended;
-    ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no outcome by then.
+    ``more`` adds to these, up to ``most``, if it is given. It is not called again once the server or the time
+    has ended; ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no
+    outcome by then.
     """
 
-    more: Callable[[int], object]
+    more: Callable[[int], object] | None
     found: list[Outcome] = field(default_factory=list)
     most: float = math.inf
     given: int = field(default=0, init=False)
@@ -190,7 +187,7 @@ class ServedOutcomes(Generic[Outcome]):
     def __call__(self, count: int) -> list[Outcome]:
         """Return so many outcomes, fewer once there are no more."""
         missing = int(min(self.given + count, self.most)) - len(self.found)
-        if missing > 0 and not self.is_over:
+        if self.more is not None and missing > 0 and not self.is_over:
             try:
                 self.more(missing)
             except ServerError as error:
@@ -222,8 +219,7 @@ class ServerSubject:
 
     ``draft`` is the draft model: its probabilities are an order in which tokens are judged, no more.
     ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
-    ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
-    on the clock of `time.monotonic`, None for when its first check does;
+    ``name`` is its address; ``seed`` is that of the audit's own choices;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
     fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
     tokens or more draft, as far as is known; None if shorter ones do, or none. ``needs`` are those of the
@@ -236,7 +232,6 @@ class ServerSubject:
     reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
-    started: float | None = None
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)

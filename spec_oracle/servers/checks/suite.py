@@ -18,7 +18,6 @@ from spec_oracle.audit.checks import (
     PLAIN_LAW,
     SHAPES,
     STREAMS,
-    Check,
     Run,
     Suite,
     skip_if_lossy,
@@ -26,7 +25,7 @@ from spec_oracle.audit.checks import (
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.servers.checks.batch import batch
-from spec_oracle.servers.checks.budget import needs, planned, seconds_for, taken
+from spec_oracle.servers.checks.budget import needs, planned, taken
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
 from spec_oracle.servers.checks.logprobs import logprobs
@@ -36,15 +35,24 @@ from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
 from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import ServerError
 
 
-def _in_its_share(check: Check, run: Run) -> Run:
-    """Give a check its part of the budget, which servers have for the whole audit."""
+def _end_after(subject: ServerSubject, seconds: float) -> None:
+    """Let all requests end in so many seconds from now."""
+    for server in (subject.server, subject.reference, subject.draft):
+        if isinstance(server, Server):
+            server.client.end = time.monotonic() + seconds
+
+
+def _in_time(run: Run) -> Run:
+    """Let the requests of a check end with its budget."""
 
     @wraps(run)
     def timed(subject: ServerSubject, context: Context) -> CheckResult:
-        return run(subject, replace(context, budget=seconds_for(subject, check.name, context.budget)))
+        _end_after(subject, context.budget)
+        return run(subject, context)
 
     return timed
 
@@ -61,14 +69,14 @@ _RUNS: Final[Suite] = {
     BATCH: skip_if_lossy(batch),
 }
 
-SERVER: Final[Suite] = {check: _in_its_share(check, run) for check, run in _RUNS.items()}
+SERVER: Final[Suite] = {check: _in_time(run) for check, run in _RUNS.items()}
 
 
 def audit_server(
     subject: ServerSubject, options: AuditOptions, tell: Callable[[str], object] = lambda _: None
 ) -> AuditReport:
     """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
-    subject.started = time.monotonic() if subject.started is None else subject.started
+    _end_after(subject, options.budget)
     with suppress(ServerError):  # a server that does not answer is for the first check to report
         subject.needs = needs(subject, options.alpha, options.skip)
         tell(planned(subject, options.budget))

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -64,12 +64,6 @@ class LlamaCpp:
             finish="length" if finish == "limit" else finish,
             counted=data.get("tokens_predicted"),
         )
-
-    def streamed(self, parts: Sequence[Json]) -> Json:
-        """Return the parts of a stream as one answer."""
-        tokens = [token for part in parts for token in part.get("tokens") or ()]
-        text = "".join(part.get("content", "") for part in parts)
-        return {**parts[-1], "tokens": tokens, "content": text}
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt."""
@@ -136,22 +130,7 @@ class OpenAI:
             accepted=accepted,
             finish=choice.get("finish_reason") or "",
             counted=usage.get("completion_tokens"),
-            others=tuple(
-                tuple(one.get("token_ids") or _ids(one.get("logprobs") or {}) or one["text"])
-                for one in data["choices"][1:]
-            ),
         )
-
-    def streamed(self, parts: Sequence[Json]) -> Json:
-        """Return the parts of a stream as one answer; ids are those beside the text, or beside its list."""
-        shown = [part["choices"][0] for part in parts if part.get("choices")]
-        tokens = [
-            token for one in shown for token in one.get("token_ids") or _ids(one.get("logprobs") or {}) or ()
-        ]
-        finish = next((one["finish_reason"] for one in shown if one.get("finish_reason")), "")
-        usage: Json = next((part["usage"] for part in reversed(parts) if part.get("usage")), {})
-        whole = {"text": "".join(one.get("text") or "" for one in shown), "token_ids": tokens}
-        return {"choices": [{**whole, "finish_reason": finish}], "usage": usage}
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
@@ -175,12 +154,19 @@ def read(api: Api, data: Json) -> Completion:
 
 
 def streamed(api: Api, text: str) -> Completion:
-    """Return what the server-sent events of a stream say together; raises `ServerError` for none."""
-    lines = (line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith("data:"))
+    """Return what the server-sent events of a stream say together; raises `ServerError` for none.
+
+    It has no tokens where the events show no ids. Usage may come in an event without a choice.
+    """
+    lines = (line.removeprefix("data:").strip() for line in text.split("\n") if line.startswith("data:"))
     try:
-        parts = [json.loads(line) for line in lines if line != "[DONE]"]
-        return read(api, api.streamed(parts))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        events = [json.loads(line) for line in lines if line != "[DONE]"]
+        parts = [read(api, {**one, "choices": one.get("choices") or [{"text": ""}]}) for one in events]
+        ids = (token for part in parts for token in part.tokens if isinstance(token, int))
+        counted = next((part.counted for part in parts[::-1] if part.counted is not None), None)
+        ended, words = any(part.ended for part in parts), "".join(part.text for part in parts)
+        return replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise ServerError(f"cannot read a stream by the API {api.name}: {type(error).__name__}") from None
 
 
@@ -221,7 +207,7 @@ def drafts_counted(text: str) -> DraftCounts:
 
     >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
     ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
-    DraftCounts(drafted=9.0, accepted=4.0)
+    DraftCounts(drafted=9.0, accepted=4.0, calls=None)
     """
     samples = [(found["name"], float(found["value"])) for found in _SAMPLE.finditer(text)]
 
@@ -230,6 +216,7 @@ def drafts_counted(text: str) -> DraftCounts:
 
     drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
     if drafted and accepted:
-        return DraftCounts(sum(drafted), sum(accepted))
+        calls = values(":spec_decode_num_drafts")
+        return DraftCounts(sum(drafted), sum(accepted), sum(calls) if calls else None)
     per_call = values(":spec_accept_length")
     return DraftCounts(accepted=max(max(per_call) - 1, 0.0)) if per_call else DraftCounts()

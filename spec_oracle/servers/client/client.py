@@ -14,15 +14,15 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Self
 
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.client.connection import (
     NO_CONNECTION,
-    OVERDUE,
     AgainError,
     Connections,
     checked_url,
@@ -33,14 +33,9 @@ LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
 """Seconds that an attempt may take although the time is nearly over."""
 
-LONGEST_SILENCE = 2.0
-"""Seconds without an answer, from which on failures are more than a hitch."""
-
-GIVEN_UP = 20.0
-"""Seconds of silence after which nothing more is asked: its next answer may just have been a long one."""
-
-PATIENCE = 2.0
-"""How many times as long as the slowest answer before a server may be silent at the end of the time."""
+GIVEN_UP, PATIENCE = 20.0, 2.0
+"""Seconds without an answer at the end of the time, and times those of the slowest answer before, after
+which nothing more is asked: its next answer may just have been a long one."""
 
 ANSWERED = "others are answered"
 """Said of a request that fails each time, where the server is in working order."""
@@ -49,10 +44,6 @@ SHOWN = 200
 """Characters of a server's message that an error shows."""
 
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
-
-
-class _SilentError(ServerError):
-    """The server has not answered for long when the time is over: it hangs, or its answer takes longer."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +96,16 @@ class Client:
     ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
     nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked. No request
     goes on after ``end``, on the clock of `time.monotonic`. ``ordinary`` is a request that was answered:
-    where another one fails each time, and this one is answered still, the other one is refused.
+    where another one fails each time, and this one is answered still, the other one is refused. ``kept`` are
+    answers of an earlier run, which count again; ``saved`` seconds went into these then.
     """
 
     url: str
     limits: Limits = field(default_factory=Limits)
     key_variable: str = ""
     end: float = math.inf
+    kept: KeptAnswers | None = None
+    saved: float = field(default=0.0, init=False)
     requests: int = field(default=0, init=False)
     failures: Counter[str] = field(default_factory=Counter, init=False)
     ordinary: Request | None = field(default=None, init=False)
@@ -148,28 +142,46 @@ class Client:
     def answers(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Send requests, as many at a time as the limits allow; yield the answers in the same order.
 
-        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is silent. For one that
-        is gone, or silent for `GIVEN_UP` seconds, and after Ctrl-C, it does for all later requests too.
+        Raises `RefusedError` and `OutOfTimeError`; and `ServerError` for a server that is gone or silent, and
+        after Ctrl-C, then for all later requests, too.
         """
-        futures = [self._pool.submit(self._answer, request) for request in requests]
+        known = [self._kept(request) for request in requests]
+        missing = [request for request, reply in zip(requests, known, strict=True) if reply is None]
+        futures = [self._pool.submit(self._answer, request) for request in missing]
+        coming, started = zip(missing, futures, strict=True), time.monotonic()
         try:
-            for future in futures:
-                yield self._awaited(future)
+            for reply in known:
+                yield reply or self._new(*next(coming), started)
+                started = time.monotonic()
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
-            if isinstance(error, _SilentError) and time.monotonic() - self._last < GIVEN_UP:
-                raise
             self._ended = self._ended or str(error) or "interrupted"
             raise ServerError(self._ended) from None
         finally:
             for future in futures:
                 future.cancel()
 
-    def _awaited(self, future: Future[Reply]) -> Reply:
-        while not (future.done() or wait([future], OVERDUE).done):
-            self._connections.cut_overdue()
-        return future.result()
+    def _kept(self, request: Request) -> Reply | None:
+        """Return an answer of an earlier run, None if there is none left."""
+        found = self.kept.take((self.url, request.path, request.body)) if self.kept else None
+        if found is None:
+            return None
+        data, is_doubtful, seconds = found
+        self.saved += seconds
+        return Reply(data, is_doubtful)
+
+    def _new(self, request: Request, future: Future[Reply], started: float) -> Reply:
+        """Return an answer, which counts again in later runs; what a server is, each run asks anew."""
+        reply = future.result()
+        if self.kept and (request.body is not None or request.path == "/metrics"):
+            asked, seconds = (self.url, request.path, request.body), time.monotonic() - started
+            self.kept.add(asked, reply.data, reply.is_doubtful, seconds)
+        return reply
+
+    def now(self) -> float:
+        """Return seconds on a clock by which kept answers take as long as they once did."""
+        return time.monotonic() + self.saved
 
     def _answer(self, request: Request) -> Reply:
         with self._lock:
@@ -226,11 +238,9 @@ class Client:
     def _out_of_time(self, cause: str) -> ServerError:
         """Return what to raise once the time is over: a server that has been silent for long may be gone."""
         silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
-        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
-            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
-        if cause and silent > max(LONGEST_SILENCE, PATIENCE * self._slowest):
+        if cause and silent > max(GIVEN_UP, PATIENCE * self._slowest):
             since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
-            return _SilentError(f"{since}; see whether it hangs, or raise --budget")
+            return ServerError(f"{since}; see whether it hangs, or raise --budget")
         last = f"; the last failure: {cause}" if cause else ""
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")

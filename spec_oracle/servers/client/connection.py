@@ -1,19 +1,15 @@
-"""One attempt at a request over HTTP, bounded in time whatever the server does, and in size.
+"""One attempt at a request over HTTP, bounded in time and in size.
 
-A time limit of httpx is one for each read. A server that sends its headers or its answer byte by byte never
-exceeds it, so the whole of an attempt is timed here.
+A time limit of httpx is one for each read. A server that sends its answer byte by byte never exceeds it, so
+the whole of an answer is timed here.
 """
 
-import socket
-import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from typing import TYPE_CHECKING
 
 from spec_oracle.errors import InvalidInputError, not_installed
 from spec_oracle.version import tool_version
@@ -25,11 +21,6 @@ LARGEST_ANSWER = 2**24
 """Bytes; no answer of a few tokens is longer."""
 
 NO_CONNECTION = "no connection"
-
-OVERDUE = 0.5
-"""Seconds after its time at which an attempt is cut off that still reads."""
-
-_OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
 
 class AgainError(Exception):
@@ -55,10 +46,7 @@ class Response:
 
 
 class Connections:
-    """Up to ``most`` connections to one server: no proxies, no redirects, TLS verified.
-
-    Connections that read for longer than their time are cut by `cut_overdue`, which another thread calls.
-    """
+    """Up to ``most`` connections to one server: no proxies, no redirects, TLS verified."""
 
     def __init__(self, most: int, headers: Mapping[str, str]) -> None:
         httpx = _httpx()
@@ -68,40 +56,19 @@ class Connections:
             headers={"User-Agent": f"spec-oracle/{tool_version()}", **headers},
             limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         )
-        self._until = dict[int, float]()
-        self._sockets: WeakSet[socket.socket] = WeakSet()
 
     def attempt(self, url: str, content: str | None, headers: Mapping[str, str], timeout: float) -> Response:
         """Send a POST of ``content``, a GET without; raises `AgainError` after ``timeout`` seconds, about."""
-        httpx, me, until = _httpx(), threading.get_ident(), time.monotonic() + timeout
+        httpx, until, method = _httpx(), time.monotonic() + timeout, "GET" if content is None else "POST"
         asked = {"content": content, "headers": headers, "timeout": timeout}
-        self._until[me] = until
         try:
-            with self.http.stream(
-                "GET" if content is None else "POST",
-                url,
-                **asked,
-                extensions={"trace": self._opened},
-            ) as response:
+            with self.http.stream(method, url, **asked) as response:
                 return Response(response.status_code, _body(response, until), response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise AgainError(f"{NO_CONNECTION} ({error!s:.200})", is_doubtful=False) from None
         except (httpx.TransportError, httpx.DecodingError, TimeoutError) as error:
             is_late = isinstance(error, httpx.TimeoutException | TimeoutError) or time.monotonic() > until
             raise AgainError(f"no answer in {timeout:.3g} s" if is_late else "connection broken") from None
-        finally:
-            del self._until[me]
-
-    def cut_overdue(self) -> None:
-        """Cut all connections if one reads although its time is over: others are opened again."""
-        if any(time.monotonic() > until + OVERDUE for until in [*self._until.values()]):
-            for one in [*self._sockets]:
-                with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
-
-    def _opened(self, event: str, info: Mapping[str, Any]) -> None:
-        if event in _OPENED:
-            self._sockets.add(info["return_value"].get_extra_info("socket"))
 
     def close(self) -> None:
         """Close all connections."""

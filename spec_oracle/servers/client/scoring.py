@@ -1,8 +1,7 @@
 """Scores of whole texts: servers that list log-probabilities of a prompt's tokens, in one request each.
 
-Engines differ in how that is asked for: vLLM has a field ``prompt_logprobs``, OpenAI's API ``echo`` together
-with ``logprobs``, SGLang a native ``/generate`` with ``input_top_logprobs``. Whether a server answers, and as
-it answers one-token requests, is for probing to say.
+vLLM has a field ``prompt_logprobs`` for that, OpenAI's API ``echo`` together with ``logprobs``. Whether a
+server answers, and as it answers one-token requests, is for probing to say.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,24 +22,20 @@ Text: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Scoring:
-    """One way to ask, for texts of token ids.
+    """One way to ask for texts of token ids.
 
-    ``body`` are the fields of a request with the text as its prompt, given the sampling and how many
-    log-probabilities are listed; ``path`` is where it goes, "" for where completions are asked for. ``rows``
-    reads what an answer lists at each token of the text.
+    ``fields`` are those of a request with the text as its prompt, given how many log-probabilities are
+    listed; ``rows`` reads what an answer lists at each token of the text.
     """
 
     name: str
-    body: Callable[[Text, Sampling, int], Mapping[str, object]]
-    rows: Callable[[Json, Text], Iterable[dict[Token, float] | None]]
-    path: str = ""
+    fields: Callable[[int], Mapping[str, object]]
+    rows: Callable[[Json, Text], Iterable[Listed]]
 
     def request(self, api: OpenAI, text: Text, sampling: Sampling, listed: int, *, is_probe: bool) -> Request:
         """Return the request for the scores of a text."""
-        plain, body = api.request(Ask(text, 1), sampling), self.body(text, sampling, listed)
-        if self.path:
-            return Request(self.path, body, is_probe)
-        return Request(plain.path, {**(plain.body or {}), **body}, is_probe)
+        plain = api.request(Ask(text, 1, fields=self.fields(listed)), sampling)
+        return Request(plain.path, plain.body, is_probe)
 
     def read(self, data: Json, text: Text, listed: int) -> list[Listed]:
         """Return what is listed at each token; raises `ServerError` for an answer without scores.
@@ -61,35 +56,20 @@ class Scoring:
         return [*[None] * (len(text) - len(found)), *found]
 
 
-def _of_prompt(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
-    choice, _ = data["choices"][0], text
-    for row in choice.get("prompt_logprobs") or data["prompt_logprobs"]:
+def _of_prompt(data: Json, _: Text) -> Iterable[Listed]:
+    for row in data["choices"][0].get("prompt_logprobs") or data["prompt_logprobs"]:
         yield row and {int(token): float(entry["logprob"]) for token, entry in row.items()}
 
 
-def _of_echo(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
+def _of_echo(data: Json, text: Text) -> Iterable[Listed]:
     shown = data["choices"][0]["logprobs"]
-    tokens, tops = shown["tokens"][: len(text)], shown["top_logprobs"][: len(text)]
-    if tuple(map(as_id, tokens)) != text:
+    if tuple(map(as_id, shown["tokens"][: len(text)])) != text:
         raise ValueError("the prompt is not repeated")
-    for row in tops:
+    for row in shown["top_logprobs"][: len(text)]:
         yield row and {as_id(token): float(log) for token, log in row.items()}
 
 
-def _of_input(data: Json, text: Text) -> Iterable[dict[Token, float] | None]:
-    del text
-    for row in data["meta_info"]["input_top_logprobs"]:
-        yield row and {token: float(log) for log, token, *_ in row}
-
-
-def _native(text: Text, sampling: Sampling, listed: int) -> Mapping[str, object]:
-    filters = {"temperature": sampling.temperature, "top_k": sampling.top_k or -1, "top_p": sampling.top_p}
-    asked = {"return_logprob": True, "logprob_start_len": 0, "top_logprobs_num": listed}
-    return {"input_ids": list(text), "sampling_params": {**filters, "max_new_tokens": 1}, **asked}
-
-
 SCORINGS: Final = (
-    Scoring("prompt_logprobs", lambda _, __, listed: {"prompt_logprobs": listed}, _of_prompt),
-    Scoring("echo", lambda _, __, listed: {"echo": True, "logprobs": listed}, _of_echo),
-    Scoring("input_top_logprobs", _native, _of_input, "/generate"),
+    Scoring("prompt_logprobs", lambda listed: {"prompt_logprobs": listed}, _of_prompt),
+    Scoring("echo", lambda listed: {"echo": True, "logprobs": listed}, _of_echo),
 )

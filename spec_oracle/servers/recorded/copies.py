@@ -43,20 +43,6 @@ _LEAST: Final = 1e-300
 
 
 @dataclass
-class _Bets:
-    """An e-process: by share of copies, and the largest mean so far; nats."""
-
-    log_e: Floats = field(default_factory=lambda: np.zeros(len(_SHARES)))
-    largest: float = 0.0
-
-    def observe(self, e_value: float) -> None:
-        """Bet each share of copies at an e-value, which is 0 for a completion that is no copy."""
-        self.log_e = self.log_e + np.log1p(_SHARES * (e_value - 1))
-        mean = float(np.logaddexp.reduce(self.log_e)) - math.log(len(_SHARES))
-        self.largest = max(self.largest, mean)
-
-
-@dataclass
 class Copies:
     """What was seen of completions so far, as hashes: texts behind which a token was sampled.
 
@@ -72,7 +58,8 @@ class Copies:
     def __post_init__(self) -> None:
         self._texts, self._beginnings, self._whole = set[int](), set[int](), set[int]()
         self._mass: defaultdict[int, float] = defaultdict(float)
-        self.bets = _Bets(), _Bets()
+        # Two e-processes, [2, S] by share of copies, and the largest mean so far of each; nats.
+        self._log_e, self.largest = np.zeros((2, len(_SHARES))), [0.0, 0.0]
 
     def add(self, prompt: Sequence[int], tokens: Sequence[int], logs: Floats) -> Booleans:
         """Add a completion; return which of its T tokens are new, [T].
@@ -98,7 +85,7 @@ class Copies:
         whole, chance = _hashed(start, end), min(self._mass[start], 1.0)
         is_equal = whole in self._whole
         if chance:  # else there was none before
-            self.bets[0].observe(is_equal / max(chance, _LEAST))
+            self._bet(0, is_equal / max(chance, _LEAST))
             self.expected += chance
         if is_equal:
             self.equal += 1
@@ -113,13 +100,19 @@ class Copies:
             return 1.0
         number = 2 * self.completions * (tokens + 1)
         p_value = min(1.0, max(number * math.exp(max(log_mass, math.log(_LEAST))), _LEAST))
-        self.bets[1].observe(0.5 / math.sqrt(p_value))
+        self._bet(1, 0.5 / math.sqrt(p_value))
         return p_value
+
+    def _bet(self, number: int, e_value: float) -> None:
+        """Bet each share of copies at an e-value, which is 0 for a completion that is no copy."""
+        self._log_e[number] += np.log1p(_SHARES * (e_value - 1))
+        mean = float(np.logaddexp.reduce(self._log_e[number])) - math.log(len(_SHARES))
+        self.largest[number] = max(self.largest[number], mean)
 
     @property
     def found(self) -> str:
         """Say how many copies there are, "" for no more than chance explains."""
-        if max(bets.largest for bets in self.bets) < -math.log(RATE / 2):
+        if max(self.largest) < -math.log(RATE / 2):
             return ""
         are, have = ("is", "are")[self.equal != 1], ("has", "have")[self.parts != 1]
         found = f"{self.equal:,} of {self.completions:,} completions {are} equal to one before "
@@ -133,8 +126,8 @@ def _hashed(before: int, token: int) -> int:
 
 def _least_sum(logs: Floats, chosen: Booleans) -> float:
     """Return the least sum of numbers [T] in a row, all of them ``chosen`` [T]; 0 for none."""
-    return min(accumulate(zip(logs.tolist(), chosen.tolist(), strict=True), _added, initial=0.0))
-
-
-def _added(before: float, one: tuple[float, bool]) -> float:
-    return before + one[0] if one[1] else 0.0
+    least = here = 0.0
+    for log, is_chosen in zip(logs.tolist(), chosen.tolist(), strict=True):
+        here = here + log if is_chosen else 0.0
+        least = min(least, here)
+    return least

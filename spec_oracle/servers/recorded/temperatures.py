@@ -7,24 +7,22 @@ explains the tokens.
 
 >>> rng, row = np.random.default_rng(0), np.array([0.5, 0.3, 0.15, 0.05, 0.0])
 >>> hot = row**0.5 / (row**0.5).sum()
->>> heats = Temperatures(rng)
->>> heats.add(np.tile(row, (2000, 1)), rng.choice(5, 2000, p=hot))
->>> round(heats.fits_best(), 1)
+>>> round(temperature_factor(Scored(np.tile(row, (2000, 1)), rng.choice(5, 2000, p=hot)), rng), 1)
 2.0
 """
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import scipy
 
-from spec_oracle.arrays import Floats, Integers
+from spec_oracle.statistics.long_completions import Scored
 
 FACTORS: Final = np.geomspace(0.4, 2.5, 47)
 """Of the temperature on record, 4 % apart."""
 
 MOST_TOKENS: Final = 4000
+"""More than these say nothing new."""
 
 BINS: Final = 10
 EXPLAINED, REFUTED = 1e-2, 1e-6
@@ -37,43 +35,32 @@ MOST_OTHER: Final = 1e-3
 """Mass of tokens that are not listed, beyond which a row does not say what another temperature does."""
 
 
-@dataclass
-class Temperatures:
-    """Tokens in bins of their distributions at each of ``FACTORS``, [T, C], and log-likelihoods [T]."""
+def temperature_factor(tokens: Scored, rng: np.random.Generator) -> float | None:
+    """Return the factor that explains tokens by their distributions best; None if none does, or 1 does, too.
 
-    rng: np.random.Generator
-    counts: Integers = field(default_factory=lambda: np.zeros((len(FACTORS), BINS), dtype=np.int64))
-    log_likelihoods: Floats = field(default_factory=lambda: np.zeros(len(FACTORS)))
-
-    def add(self, masses: Floats, came: Integers) -> None:
-        """Add tokens int [N] that came by distributions [N, C]; the last cell is all that is not listed."""
-        every = np.arange(len(came))
-        own = masses[every, came]
-        if self.counts[0].sum() >= MOST_TOKENS:
-            return
-        is_known = (own > 0) & (masses[:, -1] <= MOST_OTHER) & (came < masses.shape[1] - 1)
-        rows, chosen = masses[is_known, :-1], came[is_known]
-        if not len(rows):
-            return
-        parts, every = self.rng.random(len(rows)), every[: len(rows)]
-        with np.errstate(divide="ignore"):
-            logs = np.log(rows)
-        for number, factor in enumerate(FACTORS):
-            law = np.exp((logs - logs.max(axis=1, keepdims=True)) / factor)
-            law /= law.sum(axis=1, keepdims=True)
-            own = law[every, chosen]
-            u = np.cumsum(law, axis=1)[every, chosen] - (1 - parts) * own
-            cells = np.clip((u * BINS).astype(np.int64), 0, BINS - 1)
-            self.counts[number] += np.bincount(cells, minlength=BINS)
-            self.log_likelihoods[number] += float(np.log(own).sum())
-
-    def fits_best(self) -> float | None:
-        """Return the factor that explains the tokens best; None if none does, or 1 does, too."""
-        if not self.counts.any():
-            return None
-        p_values = scipy.stats.chisquare(self.counts, axis=1).pvalue
-        best, likeliest = int(p_values.argmax()), int(self.log_likelihoods.argmax())
-        as_recorded = p_values[int(abs(FACTORS - 1).argmin())]
-        agree = abs(FACTORS[likeliest] / FACTORS[best] - 1) <= NEAR
-        is_found = p_values[best] > EXPLAINED and as_recorded < REFUTED and agree
-        return float(FACTORS[likeliest]) if is_found else None
+    ``rng`` places each token within its own probability.
+    """
+    masses, came = tokens.masses, tokens.came
+    own = masses[np.arange(len(came)), came]
+    is_known = (own > 0) & (masses[:, -1] <= MOST_OTHER) & (came < masses.shape[1] - 1)
+    chosen, parts = came[is_known], rng.random(int(is_known.sum()))
+    if not len(chosen):
+        return None
+    every = np.arange(len(chosen))
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses[is_known, :-1])
+    counts, likelihoods = [], []
+    for factor in FACTORS:
+        law = np.exp((logs - logs.max(axis=1, keepdims=True)) / factor)
+        law /= law.sum(axis=1, keepdims=True)
+        own = law[every, chosen]
+        u = np.cumsum(law, axis=1)[every, chosen] - (1 - parts) * own
+        cells = np.clip((u * BINS).astype(np.int64), 0, BINS - 1)
+        counts.append(np.bincount(cells, minlength=BINS))
+        likelihoods.append(float(np.log(own).sum()))
+    p_values = scipy.stats.chisquare(counts, axis=1).pvalue
+    best, likeliest = int(p_values.argmax()), int(np.argmax(likelihoods))
+    as_recorded = p_values[int(abs(FACTORS - 1).argmin())]
+    agree = abs(FACTORS[likeliest] / FACTORS[best] - 1) <= NEAR
+    is_found = p_values[best] > EXPLAINED and as_recorded < REFUTED and agree
+    return float(FACTORS[likeliest]) if is_found else None

@@ -8,10 +8,12 @@ Without ``rows`` a scoring server or local weights are the reference.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 
@@ -28,21 +30,20 @@ from spec_oracle.audit.results import (
     inconclusive,
     not_asked,
 )
-from spec_oracle.contracts.completion import Prefix, Sampling
+from spec_oracle.contracts.completion import Prefix, Sampling, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
-from spec_oracle.servers.checks.ratios import Ratios
-from spec_oracle.servers.checks.scores import WRONG_SCORES
+from spec_oracle.servers.checks.scores import WRONG_SCORES, fetch_along
 from spec_oracle.servers.checks.weights import Rows, Weights
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.recorded.copies import Copies
-from spec_oracle.servers.recorded.temperatures import Temperatures
-from spec_oracle.statistics import long_completions
+from spec_oracle.servers.recorded.temperatures import MOST_TOKENS, temperature_factor
+from spec_oracle.statistics.long_completions import Scored, TokenEvidence, joined, part
 from spec_oracle.statistics.streams import stream
 
 ADVICE: Final = "record more completions, or raise --detect"
@@ -53,6 +54,8 @@ ONCE: Final = (
 LEAST: Final = 1e-300
 KEPT, MOST_KEPT = 4, 20_000
 """Rows that are kept of a completion, and of all."""
+AT_ONCE: Final = 16
+"""Completions that are judged together, in a fraction of the time that each alone takes."""
 OLDEST: Final = "before sampling filters"
 
 
@@ -69,7 +72,7 @@ class Transcript:
     noise: float = 0.0
 
     @classmethod
-    def read(cls, line: str, number: int) -> Self:
+    def read(cls, line: str | bytes, number: int) -> Self:
         """Return a line as a transcript; raises `InvalidInputError` for one that is none."""
         try:
             data = json.loads(line)
@@ -142,36 +145,38 @@ class Transcripts:
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
         noise = max(noise, *(some.noise for some in transcripts))
-        self._reported = TranscriptLogprobs(NEGLIGIBLE + 5 * noise)
+        self._tolerance, self._logprobs = NEGLIGIBLE + 5 * noise, Counter[str]()
         listed = max((len(row) for some in transcripts for row in some.rows if row), default=0)
+
+        def unasked() -> Distributions:
+            """Return distributions that only the file knows."""
+            return Distributions(Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed))
+
         self._is_served = server is not None
-        server = server or Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
-        server.prompts = (transcripts[0].prompt,)
-        reference = Distributions(server)
-        if self._is_served:
-            noise = max(noise, reference.noise)
-        reference.noise = noise
-        drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
-        rng = stream(seed, "transcripts/uniforms")
-        self.judged, self._first = (
-            JudgedCompletions(reference, drafts, rng),
-            long_completions.TokenEvidence([], rng),
-        )
-        # The same of new tokens alone: copies, if there are any, count once.
-        other = stream(seed, "transcripts/new tokens")
-        self._once, self._first_once = (
-            JudgedCompletions(reference, drafts, other),
-            long_completions.TokenEvidence([], other),
-        )
-        self.copies, self._heats = Copies(), Temperatures(stream(seed, "transcripts/temperatures"))
-        self._recorded, self._distances, self._rows_of_equals = None, Distances(), RowsOfEquals(5 * noise)
+        reference = unasked() if server is None else Distributions(server)
+        reference.server.prompts = (transcripts[0].prompt,)
+        reference.noise = max(noise, reference.noise) if self._is_served else noise
+        has_drafts = any(some.draft_rows for some in transcripts)
+        drafts = Distributions(reference.server) if has_drafts else None
+        of_all, of_new = (stream(seed, f"transcripts/{name}") for name in ("uniforms", "new tokens"))
+        self.judged = JudgedCompletions(reference, drafts, of_all)
+        # All tokens, and new ones alone: copies, if there are any, count once.
+        self._later = self.judged.evidence, TokenEvidence(self.judged.evidence.drafts, of_new)
+        self._first = TokenEvidence([], of_all), TokenEvidence([], of_new)
+        self._waiting: list[tuple[Scored, Scored]] = []
+        self._scored: list[Scored] = []
+        self.copies, self._heats = Copies(), stream(seed, "transcripts/temperatures")
+        self._recorded, self._distances = None, Distances()
+        # The first rows of completions, by their contexts, with the number of the completion: after equal
+        # contexts rows must be equal.
+        self._kept: dict[tuple[tuple[int, ...], ...], tuple[int, Logs]] = {}
+        self._differ, self._noise = "", 5 * noise
         if rows is not None:
             reference.reading = OLDEST
         elif not self._is_served:
             reference.reading = self._reading(transcripts, reference)
         if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
-            own = Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
-            self._recorded = Distributions(own)
+            self._recorded = unasked()
             self._recorded.noise = noise
             self._recorded.reading = self._reading(transcripts, self._recorded)
 
@@ -181,37 +186,72 @@ class Transcripts:
             raise InvalidInputError(
                 "sampling: it differs from that of the first completion; use a file for each"
             )
-        self._fill(transcript)
-        self.judged.add([(0, transcript.tokens)])
-        self.completions += 1
-        self._rows_of_equals.add(transcript)
         reference = self.judged.distributions
-        self._add_new(transcript)
+        reference.noise = max(reference.noise, transcript.noise)
+        self._fill(transcript)
+        scored = self.judged.scored(0, transcript.tokens, start=0)
+        self._waiting.append((scored, self._new(transcript, scored)))
+        if sum(len(one.came) for one in self._scored) < MOST_TOKENS:
+            self._scored.append(scored)
+        self.completions += 1
+        self.judged.completions = self.completions
+        self._compare_rows(transcript)
         if (recorded := self._recorded) is not None:
             recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
             compare(recorded.logs, recorded, reference, self._distances)
         for place, log in enumerate(transcript.logprobs):
             prefix = (0, transcript.tokens[:place])
             if row := reference.logs.get(prefix):
-                self._reported.add(log, transcript.tokens[place], row, reference.after(prefix))
+                self._add_logprob(log, transcript.tokens[place], row, reference.after(prefix))
+        if len(self._waiting) == AT_ONCE:
+            self._judge()
 
-    def _add_new(self, transcript: Transcript) -> None:
-        """Judge the first token, and once more the tokens that are new."""
-        scored, reference = self.judged.scored(0, transcript.tokens, start=0), self.judged.distributions
-        own = scored.masses[np.arange(len(scored.came)), scored.came]
+    def _new(self, transcript: Transcript, scored: Scored) -> Scored:
+        """Return the tokens of a completion without those that are copies."""
+        reference, own = self.judged.distributions, scored.masses[np.arange(len(scored.came)), scored.came]
         error = 2 * reference.error / min(self.sampling.temperature or 1.0, 1.0)
         logs = np.log(np.clip(np.where(np.isnan(own), 1.0, own), LEAST, 1.0)) + error
         is_new = self.copies.add(transcript.prompt, transcript.tokens, np.minimum(logs, 0.0))
-        self._heats.add(scored.masses, scored.came)
-        new = replace(scored, masses=np.where(is_new[:, None], scored.masses, np.nan))
-        self._first.add(long_completions.part(scored, 0, 1))
-        self._first_once.add(long_completions.part(new, 0, 1))
-        if len(own) > 1:
-            self._once.evidence.add(long_completions.part(new, 1, len(own)))
-        self._once.completions, self._once.ruled_out = self.judged.completions, self.judged.ruled_out
+        return replace(scored, masses=np.where(is_new[:, None], scored.masses, np.nan))
+
+    def _judge(self) -> None:
+        """Add the completions that wait to the evidence, their first tokens apart."""
+        waiting, self._waiting = self._waiting, []  # first: none counts twice after Ctrl-C
+        for number in range(2 * bool(waiting)):
+            some = [pair[number] for pair in waiting]
+            self._first[number].add(joined([part(one, 0, 1) for one in some]))
+            if later := [part(one, 1, len(one.came)) for one in some if len(one.came) > 1]:
+                self._later[number].add(joined(later))
+
+    def _each_once(self) -> JudgedCompletions:
+        """Judge those that wait; return the evidence of all tokens, without copies where there are any."""
+        self._judge()
+        judged = copy(self.judged)
+        judged.evidence = self._later[bool(self.copies.found)]
+        return judged
+
+    def is_decided(self, alpha: float) -> bool:
+        """Whether the completions read so far are known to be wrong; it may be asked at any time."""
+        return is_decided(self._each_once(), alpha)
+
+    def _compare_rows(self, transcript: Transcript) -> None:
+        """Compare the first rows of a completion with those of others after equal prompts and tokens."""
+        for place, row in enumerate(transcript.rows[:KEPT]):
+            if not row or self._differ:
+                continue
+            context = transcript.prompt, transcript.tokens[:place]
+            number, first = self._kept.get(context, (self.completions, row))
+            if (nats := difference(first, row)) > WRONG_SCORES + self._noise:
+                which = f"of completions {number} and {self.completions} at token {place + 1}"
+                self._differ = (
+                    f"rows {which} differ by {nats:.2g} nats after equal prompts and tokens: tokens are "
+                    "missing from the file, the model is another one, or what was reported is wrong"
+                )
+            if len(self._kept) < MOST_KEPT:
+                self._kept.setdefault(context, (number, row))
 
     def _fill(self, transcript: Transcript) -> None:
-        """Let the distributions be those of one transcript: a monitor keeps no others."""
+        """Let the distributions be those of one transcript: no others are kept."""
         reference, drafts = self.judged.distributions, self.judged.drafts
         reference.server.prompts = (transcript.prompt,)
         rows = transcript.rows
@@ -220,12 +260,14 @@ class Transcripts:
             reference.server.listed = max(len(row) for row in rows if row)
         unknown: Sequence[None] = [None] * len(transcript.tokens)
         reference.logs = {} if self._is_served else _by_prefix(transcript.tokens, rows or unknown)
+        if self._is_served:
+            fetch_along(reference, [(0, transcript.tokens)])
         if drafts is not None:
             drafts.logs = _by_prefix(transcript.tokens, transcript.draft_rows or unknown)
 
     def _reading(self, transcripts: Sequence[Transcript], reference: Distributions) -> str:
         """Return how recorded rows are to be read: so that the tokens are as probable as they can be."""
-        several: list[tuple[Prefix, Any]] = []
+        several: list[tuple[Prefix, Token]] = []
         logs: dict[Prefix, Logs | None] = {}
         for number, some in enumerate(transcripts[: effort.SERVER_READING_SAMPLES]):
             for place, row in enumerate(some.rows):
@@ -240,21 +282,42 @@ class Transcripts:
         reference.logs = logs
         return reference.most_likely_reading(several)
 
-    def is_decided(self, alpha: float) -> bool:
-        """Whether the completions so far are known to be wrong."""
-        return is_decided(self._once if self.copies.found else self.judged, alpha)
+    def _add_logprob(self, log: float | None, token: int, row: Logs, law: Distribution | None) -> None:
+        """Compare one that was reported with the reference's; a token that it does not list is left out."""
+        if log is None:
+            self._logprobs["missing"] += 1
+        elif token in row:
+            place = -1 if law is None else law.index(token)
+            as_sampled = math.inf if law is None or place < 0 else math.log(law.probabilities[place])
+            self._logprobs["tokens"] += 1
+            self._logprobs["raw"] += abs(log - row[token]) > self._tolerance
+            self._logprobs["as sampled"] += abs(log - as_sampled) > self._tolerance
+
+    def _logprobs_result(self) -> CheckResult:
+        """Return the result: the mode with the fewest differences is that which was meant."""
+        found = self._logprobs
+        if not found["tokens"] + found["missing"]:
+            return not_asked("no reported log-probabilities were recorded")
+        say = partial(check_result, draws=self.completions, how=How.SAMPLED)
+        if found["missing"]:
+            return say(Status.FAILED, f"{found['missing']:,} tokens have no log-probability")
+        if wrong := min(found["raw"], found["as sampled"]):
+            what = f"{wrong:,} of {found['tokens']:,} log-probabilities differ from the reference's"
+            return say(Status.FAILED, what)
+        mode = "as sampled" if found["raw"] else "before temperature and filters"
+        return say(Status.PASSED, f"{found['tokens']:,} log-probabilities equal the reference's, {mode}")
 
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Say whether what the reference contradicts is the served model, without any speculation."""
-        if self._rows_of_equals.differ:
-            return inconclusive(self._rows_of_equals.differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
+        if self._differ:
+            return inconclusive(self._differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
         if self._rows is None and not self._is_served:
             return not_asked("the reference is what the file holds")
         if self._distances.distances:
             return told("recorded next-token distributions", self._distances, 0.0, detect)
         if tokens.status is not Status.FAILED:
             return not_asked("no difference from the reference was found that a model could explain")
-        first = self._first_once if self.copies.found else self._first
+        first = self._first[bool(self.copies.found)]
         what = f"{first.tokens:,} first tokens, on which nothing speculates,"
         say = partial(check_result, draws=first.tokens, how=How.SAMPLED)
         if first.p_value <= effort.SERVER_BLAME_RATE:
@@ -264,16 +327,13 @@ class Transcripts:
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
-        doubtful = self.judged.distributions.uncertainty
-        copies = self.copies.found
-        judged = self._once if copies else self.judged
-        tokens = result_of_tokens(
-            *(judged, detect, alpha),
-            ended=ended,
-            advice=ADVICE,
-            uncertainty=doubtful,
-        )
-        if tokens.status is Status.FAILED and (heat := self._heats.fits_best()):
+        copies, judged = self.copies.found, self._each_once()
+        doubtful = judged.distributions.uncertainty
+        tokens = result_of_tokens(judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful)
+        heat = None
+        if tokens.status is Status.FAILED:
+            heat = temperature_factor(joined(self._scored), self._heats)
+        if heat:
             recorded = self.sampling.temperature
             said = f"they are as if sampled at temperature {heat * recorded:.2g}, not {recorded:g}"
             tokens = replace(tokens, detail=f"{tokens.detail}; {said}")
@@ -282,7 +342,7 @@ class Transcripts:
             tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")
         checks = (
             replace(tokens, name="long-texts"),
-            replace(self._reported.result(self.completions), name="logprobs"),
+            replace(self._logprobs_result(), name="logprobs"),
             replace(model := self._model(tokens, detect), name="model"),
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
@@ -298,103 +358,39 @@ class Transcripts:
             alpha,
             Remarks(
                 (f"{self.completions:,} recorded completions", *tokens.remarks.scope),
-                checks[1].remarks.notes,
                 proviso=model.remarks.proviso,
             ),
             total_variation=tokens.measured.total_variation,
         )
 
 
-@dataclass
-class RowsOfEquals:
-    """Recorded rows after equal prompts and tokens, which must be equal: ``differ`` says which are not.
-
-    ``noise`` is by how many nats they may differ, besides what no precision explains. Of each completion the
-    first rows are kept, as long as they are not too many.
-    """
-
-    noise: float
-    differ: str = field(default="", init=False)
-    completions: int = field(default=0, init=False)
-    rows: dict[tuple[tuple[int, ...], ...], tuple[int, Logs]] = field(default_factory=dict, init=False)
-
-    def add(self, transcript: Transcript) -> None:
-        """Compare the rows of one more with those kept."""
-        self.completions += 1
-        for place, row in enumerate(transcript.rows[:KEPT]):
-            context = transcript.prompt, transcript.tokens[:place]
-            if not row or self.differ:
-                continue
-            number, first = self.rows.get(context, (self.completions, row))
-            if (nats := difference(first, row)) > WRONG_SCORES + self.noise:
-                which = f"of completions {number} and {self.completions} at token {place + 1}"
-                self.differ = (
-                    f"rows {which} differ by {nats:.2g} nats after equal prompts and tokens: tokens are "
-                    "missing from the file, the model is another one, or what was reported is wrong"
-                )
-            if len(self.rows) < MOST_KEPT:
-                self.rows.setdefault(context, (number, row))
-
-
 def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:
     return {(0, tuple(tokens[:place])): row for place, row in enumerate(rows)}
 
 
-@dataclass
-class TranscriptLogprobs:
-    """Reported log-probabilities beside those of the reference: before filters, and as sampled."""
-
-    tolerance: float
-    tokens: int = 0
-    missing: int = 0
-    raw: int = 0
-    sampled: int = 0
-    ratios: tuple[Ratios, Ratios] = field(default_factory=lambda: (Ratios(), Ratios()))
-
-    def add(self, log: float | None, token: int, row: Logs, law: Distribution | None) -> None:
-        """Compare one; a token that the reference does not list is left out."""
-        if log is None:
-            self.missing += 1
-        elif token in row:
-            place = -1 if law is None else law.index(token)
-            self.tokens += 1
-            self.raw += abs(log - row[token]) > self.tolerance
-            self.ratios[0].add(row[token], log)
-            self.ratios[1].add(None if law is None or place < 0 else math.log(law.probabilities[place]), log)
-            self.sampled += (
-                law is None or place < 0 or abs(log - math.log(law.probabilities[place])) > self.tolerance
-            )
-
-    def result(self, completions: int) -> CheckResult:
-        """Return the result: the mode with the fewest differences is that which was meant."""
-        if not self.tokens + self.missing:
-            return not_asked("no reported log-probabilities were recorded")
-        wrong = min(self.raw, self.sampled)
-        notes = tuple(filter(None, [self.ratios[self.raw > self.sampled].in_words()]))
-        say = partial(check_result, draws=completions, how=How.SAMPLED, notes=notes)
-        if self.missing:
-            return say(Status.FAILED, f"{self.missing:,} tokens have no log-probability")
-        if wrong:
-            what = f"{wrong:,} of {self.tokens:,} log-probabilities differ from the reference's"
-            return say(Status.FAILED, what)
-        mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
-        return say(Status.PASSED, f"{self.tokens:,} log-probabilities equal the reference's, {mode}")
-
-
-def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
+def read_all(lines: Iterable[str | bytes], start: int = 1) -> list[Transcript]:
     """Return the transcripts of lines, empty ones left out."""
     return [Transcript.read(line, number) for number, line in enumerate(lines, start) if line.strip()]
 
 
-def read_written(lines: Sequence[str]) -> tuple[list[Transcript], str]:
-    """Return the transcripts of a file, and its last line where that is still being written, else ""."""
-    whole, begun = lines, ""
-    if lines and not lines[-1].endswith("\n"):
-        try:
-            Transcript.read(lines[-1], len(lines))
-        except InvalidInputError:
-            whole, begun = lines[:-1], lines[-1]
-    found = read_all(whole)
-    if begun and not found:  # a file of one line that is none
-        read_all([begun], len(lines))
+def read_written(data: bytes) -> tuple[list[Transcript], bytes]:
+    """Return the transcripts of a file, and its last line where that is still being written, else b""."""
+    *lines, begun = data.split(b"\n")
+    found = read_all(lines)
+    try:
+        return found + read_all([begun], len(lines) + 1), b""
+    except InvalidInputError:
+        if not found:  # a file of one line that is none
+            raise
     return found, begun
+
+
+def read_growing(file: BinaryIO) -> Iterator[Transcript | None]:
+    """Yield the transcripts of whole lines as they are added to a file, and None after each look at it."""
+    last, begun = 0, b""
+    while True:
+        *lines, begun = (begun + file.read()).split(b"\n")
+        for number, line in enumerate(lines, last + 1):
+            yield from read_all([line], number)
+        last += len(lines)
+        yield None

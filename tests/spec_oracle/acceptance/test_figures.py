@@ -13,7 +13,7 @@ import pytest
 
 import verifiers
 from spec_oracle.acceptance import RULES, acceptance
-from spec_oracle.acceptance.evidence import AcceptanceEvidence, Chances, share_bounds, total_pmf
+from spec_oracle.acceptance.evidence import AcceptanceEvidence, Chances, share_bounds
 from spec_oracle.acceptance.figures import mean_interval
 from spec_oracle.acceptance.log import LoggedCalls, block_weights, digest, read_calls
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
@@ -155,14 +155,6 @@ def test_evidence_has_mean_one_at_most_where_contexts_depend_on_counts():
     assert 0.5 < mean <= 1
 
 
-def test_the_total_is_distributed_as_the_sum():
-    pmfs = np.random.default_rng(0).dirichlet(np.ones(3), 5)
-    expected = np.zeros(11)
-    for counts in itertools.product(range(3), repeat=5):
-        expected[sum(counts)] += np.prod([row[n] for row, n in zip(pmfs, counts, strict=True)])
-    np.testing.assert_allclose(total_pmf(pmfs), expected, atol=1e-15)
-
-
 @pytest.fixture(scope="module")
 def calls():
     return read_calls(lines(500, seed=2))
@@ -198,14 +190,12 @@ def test_the_smallest_detected_factor_is_detected(calls):
 
 
 def test_p_values_of_right_logs(calls):
-    """Of 200 logs: p-values of the total are uniform (a failure has probability 1e-4), none is below 1e-6."""
+    """Of 200 logs none is below 1e-3: under the rule it would be in 0.2 of them on average at most."""
     rng, chances = np.random.default_rng(7), RULES["token"].chances(calls, 0.0)
     found = [
         AcceptanceEvidence(with_counts(calls, rng).accepted, Chances(chances, chances, chances))
         for _ in range(200)
     ]
-    totals = np.sort([one.p_value_of_total() for one in found])
-    assert abs(totals - np.arange(1, 201) / 200).max() < 0.16
     assert min(one.p_value for one in found) > 1e-3
 
 

@@ -62,7 +62,7 @@ def statuses(found, status):
 
 
 @pytest.mark.parametrize(
-    ("shape", "detect"), [("llama.cpp", 0.1), ("openai", 0.2), *at_night(("uncounted", 0.2))]
+    ("shape", "detect"), [("llama.cpp", 0.2), *at_night(("openai", 0.2), ("uncounted", 0.2))]
 )
 def test_a_right_server_passes_every_check(shape, detect):
     found = report(shape=shape, plan=ServerPlan(detect=detect, assume_speculating=shape == "uncounted"))
@@ -151,16 +151,17 @@ def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
 )
 def test_verdicts_and_exit_codes(planted, verdict, code):
-    found = report(**planted, plan=ServerPlan(detect=0.2))
+    options = AuditOptions(checks=("plain-law", "joint", "streams", "batch"))
+    found = audit_server(subject(**planted, plan=ServerPlan(detect=0.2)), options)
     assert found.subjects[0].verdict.value == verdict
     assert found.exit_code == code
 
 
 def test_slightly_wrong_rows_are_not_held_against_texts():
     """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
-    plan = ServerPlan(detect=0.03)
+    plan = ServerPlan(detect=0.06)
     found = audit_server(
-        subject(defect="wrong-rows", size=0.25, plan=plan),
+        subject(defect="wrong-rows", size=0.5, plan=plan),
         AuditOptions(budget=600.0, checks=("joint", "long-texts")),
     )
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
@@ -317,7 +318,8 @@ def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
 
 
 def test_without_probabilities_and_reference_nothing_is_known():
-    found = report(shape="silent", plan=ServerPlan(detect=0.3))
+    silent = subject(shape="silent", plan=ServerPlan(detect=0.3))
+    found = audit_server(silent, AuditOptions(checks=("joint", "long-texts")))
     assert "no --reference server" in checks_of(found)["joint"].detail
     assert found.exit_code == 2
 

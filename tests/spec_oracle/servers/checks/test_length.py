@@ -5,7 +5,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.length import counted_too_often
+from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.contract import DraftCounts
+from tests.spec_oracle.servers.checks.results import result_of
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 TOKENS = 4
 
@@ -53,3 +61,24 @@ def test_right_counts_of_drafts_of_any_length_are_not_held_against_a_server(size
 def test_accepted_tokens_that_are_counted_again_are_named(size, is_cut):
     found = counted_too_often(counts(lambda _: size, replays=True, is_cut=is_cut), TOKENS)
     assert "count more accepted drafts than their calls can have, such as" in found
+
+
+@pytest.mark.parametrize(
+    ("counted", "words"),
+    [
+        (DraftCounts(900, 901, 300), "counters report 901 accepted of 900 drafted tokens"),
+        (DraftCounts(900, 100, 901), "counters report 901 calls with 900 drafted tokens"),
+        (DraftCounts(900, 900, 900), ""),
+        (DraftCounts(0, 0, 0), ""),
+        (DraftCounts(900, 100), ""),
+        (DraftCounts(None, 1.2), ""),
+        (DraftCounts(), ""),
+    ],
+)
+def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, words):
+    server = connect(InProcess(StandIn(shape="uncounted")), Sampling(top_k=3), prompts=["bc"])
+    server.drafts = lambda: counted if server.client.stand_in.calls["/v1/completions"] > 30 else nothing
+    nothing = DraftCounts(*(None if one is None else 0 for one in vars(counted).values()))
+    found = result_of("length", ServerSubject("here", server), Context())
+    assert found.status is (Status.FAILED if words else Status.PASSED), found.detail
+    assert words in found.detail

@@ -84,11 +84,3 @@ def test_differences_of_what_both_list(first, second, expected):
 
 def test_a_token_that_cannot_be_is_no_small_difference():
     assert math.isinf(difference({1: -0.5}, {1: -math.inf}))
-
-
-def test_the_report_says_what_it_does_to_a_trainer():
-    """Rounded to a tenth, ratios are up to exp(0.05) off; right ones are 1."""
-    right, rounded = outcome(), outcome(shape="openai", defect="logprobs-rounded")
-    assert "mean 1 +- " in right.remarks.notes[0]
-    assert "importance ratio exp(logprob_train - logprob_rollout)" in rounded.remarks.notes[0]
-    assert "mean 1 +- 0," not in rounded.remarks.notes[0]

@@ -49,27 +49,23 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
-HOTTER = "as the reference's at 1.6 times the temperature"
-
-
 @pytest.mark.parametrize(
-    ("served", "size", "words", "shape"),
+    ("served", "size", "shape"),
     [
-        (Quantised, 0.5, "", "llama.cpp"),
-        (Hotter, 0.6, HOTTER, "openai"),
-        *at_night((Quantised, 0.5, "", "openai"), (Hotter, 0.6, HOTTER, "llama.cpp")),
-        (partial(StandIn, serves="draft"), 0.0, "", "llama.cpp"),
-        *at_night((partial(StandIn, serves="draft"), 0.0, "", "openai")),
+        (Quantised, 0.5, "llama.cpp"),
+        (Hotter, 0.6, "openai"),
+        *at_night((Quantised, 0.5, "openai"), (Hotter, 0.6, "llama.cpp")),
+        *at_night((partial(StandIn, serves="draft"), 0.0, "llama.cpp")),
+        *at_night((partial(StandIn, serves="draft"), 0.0, "openai")),
     ],
 )
-def test_another_model_is_named_and_verification_is_not_blamed(served, size, words, shape):
+def test_another_model_is_named_and_verification_is_not_blamed(served, size, shape):
     """Completions follow the served model's own distributions."""
     served = served(size=size, shape=shape)
     report, checks = audited(served, StandIn(draft=False, shape=shape))
     assert checks["joint"].status is Status.PASSED, checks["joint"].detail
     assert checks["long-texts"].status is Status.PASSED, checks["long-texts"].detail
     assert checks["model"].status is Status.FAILED, checks["model"].detail
-    assert words in checks["model"].detail
     (subject,) = report.subjects
     assert subject.verdict is SubjectVerdict.LOSSY
     assert report.exit_code == 1
@@ -90,7 +86,7 @@ def test_the_size_is_that_of_the_distributions():
     assert min(rows) < checks["model"].measured.total_variation < max(rows)
 
 
-@pytest.mark.parametrize("defect", ["always-accept", "corrects-from-p"])
+@pytest.mark.parametrize("defect", ["always-accept", *at_night("corrects-from-p")])
 def test_wrong_verification_is_not_taken_for_another_model(defect):
     report, checks = audited(StandIn(defect), StandIn(draft=False))
     assert checks["model"].status is Status.PASSED, checks["model"].detail

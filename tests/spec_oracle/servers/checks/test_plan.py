@@ -1,14 +1,18 @@
-"""The plan for the budget: what checks need, what each gets, and what would need less."""
+"""The plan: what checks need of their budgets, how long all take, and what would need less."""
+
+import time
 
 import pytest
 
 from spec_oracle.audit import AuditOptions
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status, check_result
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.budget import needs, parts, planned, seconds_for, taken
+from spec_oracle.servers.checks.budget import needs, planned, taken
 from spec_oracle.servers.checks.subject import Need, ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import audit_server
+from spec_oracle.servers.checks.suite import SERVER, audit_server
 from spec_oracle.servers.client.server import connect
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 SLOW = {"joint": Need(7564, "completions", 7.0), "long-texts": Need(33_000, "tokens", 1.1)}
@@ -31,29 +35,31 @@ def test_the_plan_names_what_is_large_and_what_needs_less():
         "joint needs 7,564 completions: 18 minutes at 7 a second",
         "long-texts needs 33,000 tokens: 8 hours at 1.1 a second",
         "all else 0 s",
-        "that is more than --budget 300: give --budget 37297, --reference URL2 or --draft MODEL",
+        (
+            "that is more than --budget 300 for a check, which ends all after 10 minutes: "
+            "give --budget 36000, --detect 0.1, --reference URL2 or --draft MODEL"
+        ),
     ]
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(400.0, "or --skip joint"), (400.0, "--detect 0.1"), (2000.0, "; the budget is 33 minutes")],
+    [(400.0, "or --skip joint"), (400.0, "--detect 0.1"), (2000.0, "; 19 minutes in all")],
 )
 def test_the_plan_proposes_what_fits(seconds, words):
     found = {"joint": SLOW["joint"], "long-texts": Need(33_000, "tokens", 500.0)}
     assert words in planned(with_needs(found), seconds)
 
 
-def test_small_needs_are_met_and_large_ones_share_what_is_left():
-    found = parts({"length": 3.0, "joint": 1000.0, "long-texts": 1000.0, "streams": 1000.0}, 73.0)
-    assert found == {"length": 3.0, "joint": 40.0, "long-texts": 20.0, "streams": 10.0}
-    assert parts({"length": 3.0, "joint": 10.0}, 73.0) == {"length": 3.0, "joint": 10.0}
-
-
-def test_what_is_left_over_is_for_the_check_that_runs():
-    one = with_needs({"joint": Need(10, "completions", 1.0), "streams": Need(20, "completions", 1.0)})
-    assert seconds_for(one, "joint", 100.0) == pytest.approx(60.0, abs=1)
-    assert seconds_for(one, "streams", 100.0) == pytest.approx(100.0, abs=1)
+def test_the_budget_is_that_of_each_check():
+    """As of `spec-oracle audit`: what one check takes, another one does not lack."""
+    one, ends = subject(), []
+    for check in SERVER:
+        if check.name in ("length", "logprobs"):
+            result_of(check.name, one, Context(budget=50.0))
+            ends.append(one.server.client.end)
+    assert ends == [pytest.approx(time.monotonic() + 50.0, abs=5.0)] * 2
+    assert ends[0] < ends[1]
 
 
 def test_what_was_done_is_said_in_the_same_numbers():

@@ -62,11 +62,12 @@ def test_a_reference_is_asked_where_it_agrees(size, is_used):
     assert found == known_along(StandIn())[1]
 
 
-@pytest.mark.parametrize("answer", [(500, {}), (200, {"meta_info": {"input_top_logprobs": [[[0]]]}})])
+@pytest.mark.parametrize("answer", [(500, {}), (200, {"choices": [{"prompt_logprobs": [[0]]}]})])
 def test_a_server_that_fails_to_score_goes_on(answer):
     class Fails(StandIn):
         def respond(self, path, body, name=""):
-            return answer if path == "/generate" else super().respond(path, body, name)
+            is_score = body and ("prompt_logprobs" in body or "echo" in body)
+            return answer if is_score else super().respond(path, body, name)
 
     assert known_along(Fails(shape="openai"))[0].along[1] is None
 

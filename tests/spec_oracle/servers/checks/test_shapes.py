@@ -68,7 +68,7 @@ def test_probabilities_before_filters_leave_most_fields_untried():
     found = outcome(shape="openai", top_k=3)
     assert found.status is Status.PASSED, found.detail
     assert "min-p (no effect" in found.detail
-    assert found.remarks.coverage["n"] == {"3": Cover.SAMPLED}
+    assert found.remarks.coverage["seed"] == {"sent": Cover.SAMPLED}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,6 @@ def test_probabilities_before_filters_leave_most_fields_untried():
         ({"defect": "skips:logit_bias"}, "logit bias on"),
         ({"defect": "skips:grammar"}, "grammar on"),
         ({"defect": "skips:json_schema", "quotes": True}, "grammar JSON schema"),
-        ({"defect": "same-n", "shape": "openai", "top_k": 3}, "the 3 completions of a request are the same"),
     ],
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
 )

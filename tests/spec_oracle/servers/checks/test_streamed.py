@@ -1,34 +1,38 @@
 """Streamed completions are the same as the ones that are not streamed, with as many tokens counted."""
 
 import json
+from functools import partial
 
 import pytest
 
 from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.streams import streamed_alike
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
 class Streams(StandIn):
     """Sends a token an event; ``loses`` one of them, or counts more than there are."""
 
-    def __init__(self, shape, fault=""):
+    def __init__(self, shape, fault="", *, shows_ids=True):
         super().__init__(shape=shape)
-        self.fault = fault
+        self.fault, self.shows_ids = fault, shows_ids
 
     def respond(self, path, body, name=""):
         status, whole = super().respond(path, body, name)
         if not (body or {}).get("stream"):
             return status, whole
         data = whole if self.shape == "llama.cpp" else whole["choices"][0]
-        tokens = data["tokens" if self.shape == "llama.cpp" else "token_ids"]
+        tokens = data["tokens"] if self.shape == "llama.cpp" else data.get("token_ids") or [*data["text"]]
         events = [
             self.event(token) for place, token in enumerate(tokens) if (self.fault, place) != ("loses", 2)
         ]
-        count = len(tokens) + 5 * (self.fault == "counts")
+        count = whole.get("usage", {}).get("completion_tokens", len(tokens)) + 5 * (self.fault == "counts")
         last = {"choices": [], "usage": {"completion_tokens": count}}
         if self.shape == "llama.cpp":
             last = {**whole, "tokens": [], "content": "", "tokens_predicted": count}
@@ -36,10 +40,11 @@ class Streams(StandIn):
         return 200, "".join([*lines, "data: [DONE]\n\n"])
 
     def event(self, token):
-        text = self.written([token])
+        text = token if isinstance(token, str) else self.written([token])
         if self.shape == "llama.cpp":
             return {"tokens": [token], "content": text}
-        return {"choices": [{"token_ids": [token], "text": text}]}
+        ids = {"token_ids": [token]} if self.shape == "openai" and self.shows_ids else {}
+        return {"choices": [{"text": text, **ids}]}
 
 
 @pytest.mark.parametrize("shape", ["llama.cpp", "openai"])
@@ -57,6 +62,35 @@ def test_streamed_completions_are_compared_with_others(shape, fault, words):
     found = streamed_alike(server, [*greedy, *(Ask(server.prompts[0], 12, seed) for seed in range(6))])
     assert found.status is (Status.FAILED if fault else Status.PASSED)
     assert words in found.detail
+
+
+class Wordy(Streams):
+    """Shows no ids; each token is written as a word."""
+
+    def written(self, tokens):
+        return "".join(3 * letter for letter in super().written(tokens))
+
+
+@pytest.mark.parametrize("fault", ["", "loses", "counts"])
+@pytest.mark.parametrize(
+    "served",
+    [partial(Streams, "openai", shows_ids=False), partial(Wordy, "silent")],
+    ids=["whole only", "none"],
+)
+def test_streams_without_ids_are_compared_by_letters(served, fault):
+    """Letters are neither ids nor counted as tokens."""
+    server = connect(InProcess(served(fault=fault)), Sampling(), prompts=["bc", "def"])
+    found = streamed_alike(server, [Ask(server.prompts[0], 12, seed) for seed in range(6)])
+    assert found.status is (Status.FAILED if fault else Status.PASSED), found.detail
+
+
+def test_the_check_compares_them_where_it_is_asked_to():
+    server = connect(InProcess(Streams("llama.cpp", "loses")), Sampling(), prompts=["bc"])
+    found = result_of(
+        "streams", ServerSubject("http://here", server, ServerPlan(streams_too=True)), Context()
+    )
+    assert found.status is Status.FAILED
+    assert "tokens when it is streamed" in found.detail
 
 
 def test_completions_that_do_not_repeat_themselves_are_not_held_against_streaming():

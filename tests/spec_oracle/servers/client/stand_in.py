@@ -36,7 +36,7 @@ class StandIn:
     "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
     ``serves`` "draft" is the draft model itself, behind an address of its own. ``refuses`` are fields that it
     answers with 400; of others that it does not know, such as ``typical_p``, it takes no notice.
-    ``scores``: how it scores prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
+    ``scores``: how it scores prompts, "prompt_logprobs" or "echo".
     A defect "skips:FIELD" verifies drafts without that field. With ``quotes`` the last token is a quotation
     mark, and ``json_schema`` is a string of letters. A grammar allows letters; with a quotation mark in front
     of them it begins with one, with one behind them it may end with one. ``takes_lists``: of prompts.
@@ -87,6 +87,8 @@ class StandIn:
     def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
         model = model or self.serves
+        if (settings := body.get("settings")) and (quick := (*context[-2:], model, settings)) in self.laws:
+            return self.laws[quick]
         if "json_schema" in body:
             body = self.under_schema(context[body.get("prompt_length", len(context)) :], body)
         biases = body.get("logit_bias")
@@ -95,7 +97,15 @@ class StandIn:
             key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
             self.laws[key] = self.computed_law(context, body, model)
+        if settings:
+            self.laws[quick] = self.laws[key]
         return self.laws[key]
+
+    def settings(self, body):
+        """Return what the law depends on besides the last two tokens, None where that is not all."""
+        if "json_schema" in body or any(name in body for name in PENALTIES):
+            return None
+        return (repr(body.get("logit_bias")), *map(body.get, FIELDS))
 
     def computed_law(self, context, body, model):
         heat = body.get("temperature", 1.0)
@@ -184,7 +194,8 @@ class StandIn:
 
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
-        rng, body = self.stream(body), {**body, "prompt_length": len(prompt)}
+        rng = self.stream(body)
+        body = {**body, "prompt_length": len(prompt), "settings": self.settings(body)}
         tokens, drafted, accepted = [], 0, 0
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
@@ -255,7 +266,7 @@ class StandIn:
         """Return the row of verification: of a smaller mode where a defect is planted."""
         skipped = self.defect.removeprefix("skips:")
         if skipped in body:
-            body = {name: value for name, value in body.items() if name != skipped}
+            body = {name: value for name, value in body.items() if name not in (skipped, "settings")}
         law = self.law(context, body)
         if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
             law = list(law)
@@ -298,10 +309,6 @@ class StandIn:
         if path == "/tokenize" and self.shape != "silent":
             text = body.get("content", body.get("prompt"))
             return 200, {"tokens": [self.vocab - 1 if c == '"' else (ord(c) - 97) % self.vocab for c in text]}
-        if path == "/generate" and self.scores == "input_top_logprobs":
-            rows = self.scored(body["input_ids"], body["top_logprobs_num"])
-            tops = [row and [[log, token, None] for token, log in row.items()] for row in rows]
-            return 200, {"meta_info": {"input_top_logprobs": tops}}
         own = "/completion" if self.shape == "llama.cpp" else "/v1/completions"
         if path not in {own, "/detokenize"}:
             return 404, {"error": "not here"}
@@ -328,12 +335,6 @@ class StandIn:
         if self.defect == "slow" and self.faults.random() < self.size:
             time.sleep(1.0)
         answer = self.answer(tuple(prompt), tokens, drafted, accepted, body)
-        for number in range(1, body.get("n", 1) if self.shape != "llama.cpp" else 1):
-            own = {**body, **({"seed": body["seed"] + 1000 * number} if "seed" in body else {})}
-            other = (
-                tokens if self.defect == "same-n" else self.text(tuple(prompt), body["max_tokens"], own)[0]
-            )
-            answer["choices"] += self.answer(tuple(prompt), other, 0, 0, body)["choices"]
         if len(tokens) > 1:
             self.answers[repr(body)] = answer
         if self.defect == "closes" and self.faults.random() < self.size:
@@ -410,6 +411,9 @@ class InProcess:
 
     def ask(self, requests):
         return list(self.answers(requests))
+
+    def now(self):
+        return time.monotonic()
 
     def answers(self, requests):
         for request in requests:

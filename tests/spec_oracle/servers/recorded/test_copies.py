@@ -46,7 +46,7 @@ def test_repeats_by_chance_are_no_copies(prompts, tokens):
     files = [added(completions(rng, 60, prompts, tokens))[0] for _ in range(40)]
     assert not any(copies.found for copies in files)
     # The e-value is 20 or more in a twentieth of right files at most: 2 of 40, and 7 with a rate of 1e-3.
-    assert sum(copies.bets[0].largest >= np.log(20) for copies in files) < 7
+    assert sum(copies.largest[0] >= np.log(20) for copies in files) < 7
     equal, expected = sum(copies.equal for copies in files), sum(copies.expected for copies in files)
     assert equal <= expected + 5 * np.sqrt(expected + 1)
 
