@@ -35,6 +35,7 @@ from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Remarks, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.unexecuted_lines import with_notes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
@@ -156,7 +157,7 @@ def audit_apart(
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
-        listed = tuple(
+        listed = with_notes(
             reports.get(number) or _remains(name, folder, "interrupted", how[number], alpha)
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )

@@ -1,7 +1,7 @@
 """What an audit says of subjects: verdicts, counterexamples, figures, and the report that holds them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from spec_oracle.audit.results import (
@@ -80,13 +80,15 @@ class InstanceFigures:
 
 @dataclass(frozen=True)
 class AuditedCode:
-    """The code behind a report: its version, where it is, and what it printed.
+    """The code behind a report: its version, where it is, which lines ran, and what it printed.
 
-    ``place`` is "file:line" where anything is open, else ""; ``output`` is shortened.
+    ``place`` is "file:line" where anything is open, else ""; ``lines`` are those of users' files that
+    recorded calls ran, by file; ``output`` is shortened.
     """
 
     version: str | None = None
     place: str = ""
+    lines: Mapping[str, set[int]] = field(default_factory=dict, repr=False)
     output: str = ""
 
 

@@ -12,6 +12,8 @@ from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.unexecuted_lines import with_lines, with_notes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_object, resolve_subject
 from spec_oracle.audit.suite import SUITES
@@ -31,8 +33,8 @@ def audit(*subjects: object, options: AuditOptions | None = None, suite: Suite |
     chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
-    reports = tuple(audit_subject(subject, chosen, alpha, suite=suite) for subject in listed)
-    return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
+    reports = [audit_subject(subject, chosen, alpha, suite=suite) for subject in listed]
+    return AuditReport(with_notes(reports), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 def as_subject(subject: object, options: AuditOptions) -> Subject:
@@ -90,4 +92,7 @@ def audit_subject(
                 continue
             results[name] = first.result(check, options.reason_to_skip(name))
             note(results[name])
-        return report_on(subject, options, alpha, tuple(results.values()))
+        report = report_on(subject, options, alpha, tuple(results.values()))
+        if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
+            return with_lines(report, subject, context)
+        return report

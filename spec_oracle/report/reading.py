@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import AuditReport, Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import UNTRIED, CheckResult, How, Status
+from spec_oracle.audit.sampler.unexecuted_lines import NOT_JUDGED
 from spec_oracle.audit.verdict import basis_of
 from spec_oracle.report.table import short
 
@@ -147,6 +148,7 @@ def passed_line(checks: Sequence[CheckResult]) -> str:
 def is_plainly_lossless(subject: SubjectReport) -> bool:
     """Whether nothing needs to be said of a subject beside its row of the table."""
     is_quiet = not subject.error and not open_checks(subject)
+    is_quiet &= not any(note.startswith(NOT_JUDGED) for note in subject.remarks.notes)
     return is_quiet and subject.verdict is SubjectVerdict.LOSSLESS
 
 

@@ -40,6 +40,7 @@ from spec_oracle.audit.sampler.joint import after_larger_trees
 from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
+from spec_oracle.audit.sampler.unexecuted_lines import recorded
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
 from spec_oracle.audit.shapes.covered import Covered, JudgedShape, Laws, judge, one_shape
 from spec_oracle.audit.shapes.design import Extent, design
@@ -234,7 +235,7 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws, 
 
 
 def laws_at_shapes(subject: SamplerSubject, context: Context) -> Laws:
-    """Return what traces the code at a shape, after an ordinary call there.
+    """Return what traces the code at a shape, after an ordinary call there, which is recorded.
 
     Raises `NotTracedError` where traced calls alone raise an error about types.
     """
@@ -244,7 +245,8 @@ def laws_at_shapes(subject: SamplerSubject, context: Context) -> Laws:
         code = _code_at(subject, context, shape)
         found = list[ConditionalLaw]()
         try:
-            code(_batch_at(context, shape, drafts[0]), code.generator(int(rng.integers(2**31))))
+            ordinary = recorded(code, subject.ran)
+            ordinary(_batch_at(context, shape, drafts[0]), code.generator(int(rng.integers(2**31))))
             for one in drafts:
                 left = max(end - time.process_time(), 0.0)
                 found.append(_traced(code, _batch_at(context, shape, one), shape, left))

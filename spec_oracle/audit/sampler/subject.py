@@ -1,7 +1,9 @@
 """Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
@@ -58,7 +60,8 @@ class SamplerSubject:
     """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
 
     ``on_trees`` are the laws of siblings under which a tree sampler is to be lossless, none for other ones.
-    ``traceable`` says whether its random numbers can be traced.
+    ``traceable`` says whether its random numbers can be traced; ``ran`` are the lines of users' files that
+    recorded calls ran, by file.
     """
 
     name: str
@@ -68,6 +71,9 @@ class SamplerSubject:
     traceable: bool = True
     randomness: Randomness = DrawsItself()
     on_trees: frozenset[Siblings] = frozenset()
+    ran: defaultdict[str, set[int]] = field(
+        default_factory=partial(defaultdict, set), repr=False, compare=False
+    )
     drafting: ClassVar[Siblings] = Siblings.INDEPENDENT
     kind: ClassVar[str] = "sampler"
     carries_state: ClassVar[bool] = False

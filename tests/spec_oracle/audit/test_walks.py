@@ -79,7 +79,7 @@ def server():
     ("made", "suite", "stays", "returns"),
     [
         (lambda: "token", None, 19, 5),
-        (lambda: as_sampler(verifiers.get("token")), None, 32, 15),
+        (lambda: as_sampler(verifiers.get("token")), None, 33, 15),
         (Least, None, 43, 24),
         (server, SERVER, 47, 25),
     ],
