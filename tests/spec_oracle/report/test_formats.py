@@ -218,6 +218,8 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 1.2%", "width: 0.0%"]
     headings = [heading.text for heading in lossy.iter("h3") if heading.text]
     assert headings[:2] == ["What to do next", "Counterexample"]
+    steps = ["".join(item.itertext()) for item in lossy.iter("li")]
+    assert len([step for step in steps if "spec-oracle explain joint" in step]) == 1
 
 
 def test_the_text_begins_with_what_is_open_and_says_each_thing_once(report):
