@@ -1,5 +1,6 @@
 """Whether an engine drafts, and whether its drafts are accepted and rejected, as far as it shows."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def speculation_seen(engine: object) -> Iterator[Callable[[], Speculation]]:
     drafter = getattr(engine, "drafter", None)
     if hasattr(engine, "drafted") and hasattr(engine, "accepted"):
         yield lambda: _reported(int(engine.drafted), int(engine.accepted))
-    elif callable(drafter):
+    elif callable(drafter) and _can_be_counted(engine, drafter):
         calls: list[None] = []
         with _counting(engine, drafter, calls):
             yield lambda: Speculation(counted=True, drafted=bool(calls))
@@ -78,6 +79,12 @@ def speculation_seen(engine: object) -> Iterator[Callable[[], Speculation]]:
 
 def _reported(drafted: int, accepted: int) -> Speculation:
     return Speculation(reported=True, drafted=drafted > 0, accepted=accepted > 0, rejected=accepted < drafted)
+
+
+def _can_be_counted(engine: object, drafter: Callable[..., object]) -> bool:
+    """Whether calls of the drafter can be seen: not of a property, or without attributes to set."""
+    is_property = isinstance(inspect.getattr_static(engine, "drafter", None), property)
+    return hasattr(drafter, "register_forward_pre_hook") or (hasattr(engine, "__dict__") and not is_property)
 
 
 @contextmanager
