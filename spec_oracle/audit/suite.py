@@ -46,6 +46,7 @@ from spec_oracle.audit.rule.scale import scale as rule_scale
 from spec_oracle.audit.rule.shapes import shapes as rule_shapes
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.bad_input import bad_input as sampler_bad_input
+from spec_oracle.audit.sampler.bad_input import on_broken_input
 from spec_oracle.audit.sampler.batch import batch as sampler_batch
 from spec_oracle.audit.sampler.calls import calls as sampler_calls
 from spec_oracle.audit.sampler.inputs_kept import inputs_kept as sampler_inputs_kept
@@ -75,7 +76,7 @@ RULE: Final[Suite] = {
     LENGTH: skip_if_lossy(rule_length),
     CALLS: rule_calls,
     BATCH: rule_batch,
-    BAD_INPUT: called_as_sampler(sampler_bad_input),
+    BAD_INPUT: called_as_sampler(on_broken_input),
     INPUTS_KEPT: called_as_sampler(paths_kept),
     SCALE: skip_if_declared(rule_scale),
 }
