@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,9 +24,6 @@ from spec_oracle.places import raised_at, running_at
 
 WAITING_SECONDS: Final = 60.0
 """How long a call may wait without any processor time being used."""
-
-GRACE_SECONDS: Final = 1.0
-"""How long a call may go on after a thread that it may wait for has ended with an exception."""
 
 _LOOKS: Final = 0.2
 _AGAIN: Final = 5.0
@@ -76,7 +73,6 @@ class _State:
     call: _GuardedCall | None = None
     most: float = float("inf")
     is_watched: bool = False
-    interrupts: list[tuple[float, Callable[[], BaseException | None]]] = field(default_factory=list)
 
 
 _state = _State()
@@ -169,15 +165,6 @@ def at_most(seconds: float) -> Iterator[None]:
         _state.most = before
 
 
-def interrupt_soon(reason: Callable[[], BaseException | None]) -> None:
-    """Raise in the main thread what ``reason`` returns there in a moment, if it is not None by then.
-
-    For what the call in progress may wait for in vain. Nothing happens where no subject is watched.
-    """
-    if _state.is_watched:
-        _state.interrupts.append((time.monotonic() + GRACE_SECONDS, reason))
-
-
 @contextmanager
 def watched() -> Iterator[None]:
     """Watch the calls of code under test inside the block; see the module."""
@@ -197,25 +184,18 @@ def watched() -> Iterator[None]:
         watcher.join()
         _state.is_watched = False
         signal.signal(signal.SIGVTALRM, handler)
-        _state.interrupts.clear()
 
 
 def _watch(main: int, over: threading.Event) -> None:
     while not over.wait(_LOOKS):
-        call, now = _state.call, time.monotonic()
-        is_due = any(when <= now for when, _ in _state.interrupts)
-        if is_due or (call is not None and call.look(now)):
+        call = _state.call
+        if call is not None and call.look(time.monotonic()):
             signal.pthread_kill(main, signal.SIGVTALRM)
 
 
 def _on_signal(number: int, frame: Any) -> None:
     del number
-    now, call = time.monotonic(), _state.call
-    due = [reason for when, reason in _state.interrupts if when <= now]
-    _state.interrupts = [(when, reason) for when, reason in _state.interrupts if when > now]
-    for reason in due:
-        if (error := reason()) is not None:
-            raise error
+    call = _state.call
     if call is not None and call.why:
         place = running_at(frame)
         raise EndedError(f"{call.why}{f' (at {place})' * bool(place)}")
