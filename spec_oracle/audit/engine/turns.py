@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import first_failure
-from spec_oracle.audit.engine.requests import Requests, counted, shown
+from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
@@ -33,8 +33,13 @@ TOKENS = effort.ENGINE_FIRST_TOKENS
 def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
     """Judge a second turn after the first prompt of each engine; a note says why there was none."""
     firsts = {case.name: case for case in reversed(cases)}.values()
-    budget = requests.context.budget / len(firsts)
-    return first_failure(rate, *(partial(_turn, requests, case, budget) for case in firsts))
+    budget, found = requests.context.budget / len(firsts), list[CheckResult]()
+
+    def judged(case: Case, rate: float) -> CheckResult:
+        found.append(_turn(requests, case, budget, rate))
+        return found[-1]
+
+    return with_remarks_of(first_failure(rate, *(partial(judged, case) for case in firsts)), found)
 
 
 def _turn(requests: Requests, case: Case, budget: float, rate: float) -> CheckResult:
