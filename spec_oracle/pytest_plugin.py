@@ -81,6 +81,13 @@ class _SharedAudit:
         self.subject, self.options = subject, options
         self.selected: set[str] = set()
 
+    def with_check(self, name: str) -> "SubjectReport":
+        """Return a report that has a check, which is selected late where no test of it was collected."""
+        if name not in self.selected:
+            self.selected.add(name)
+            vars(self).pop("report", None)
+        return self.report
+
     @cached_property
     def report(self) -> "SubjectReport":
         """The report, made when it is first asked for; errors as `audit`."""
@@ -105,11 +112,8 @@ class SubjectCheck:
         from spec_oracle.audit import Status
         from spec_oracle.errors import SpecOracleError
 
-        if self.name not in self.shared.selected:  # called by hand, not by a test that was collected
-            self.shared.selected.add(self.name)
-            vars(self.shared).pop("report", None)
         try:
-            found = self.shared.report
+            found = self.shared.with_check(self.name)
         except SpecOracleError as error:
             pytest.fail(str(error), pytrace=False)
         result = next((check for check in found.checks if check.name == self.name), None)
