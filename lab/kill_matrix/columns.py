@@ -70,7 +70,7 @@ SHAPES_BUDGET = 150.0
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
 ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
-"""How long texts of engines are, and what their checks may take that draw."""
+"""Tokens of the texts of engines, and the time budget of each of their checks in seconds."""
 
 Column: TypeAlias = Callable[[], CheckResult]
 
@@ -143,6 +143,7 @@ def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
 
 def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
     """Return the checks of engines, whose texts are short where requests are decoded one by one."""
+    bench = replace(bench, budget=ENGINE_SECONDS)
     columns: dict[str, Column] = {
         **_checks(engines, bench),
         YARDSTICK: partial(_first_token_of_engine, engines, bench),
@@ -151,7 +152,7 @@ def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
         return columns
     longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
     tokens = max(ENGINE_TOKENS, longest)
-    longer = replace(bench, inputs=Inputs(tokens=tokens), budget=ENGINE_SECONDS)
+    longer = replace(bench, inputs=Inputs(tokens=tokens))
     return {**columns, **_after_joint(engines, longer)}
 
 

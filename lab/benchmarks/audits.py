@@ -1,0 +1,135 @@
+"""How long audits take beside an earlier commit: ``python -m lab.benchmarks.audits COMMIT [COMMIT]``.
+
+Both commits are checked out into a temporary folder and audit the same code in turns, each in a process of
+its own, in the environment of this one. Processor time is that of the command and of all processes that it
+starts. The machine must be idle: the budget of an audit is seconds of wall clock.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.benchmarks.measure import hardware, table
+
+ROOT = Path(__file__).parents[2]
+LOOPS = '''\
+"""The token rule as loops over requests and positions."""
+
+import numpy as np
+
+
+def verify(draft_tokens, draft_probs, target_probs, generator):
+    batch, length = draft_tokens.shape
+    tokens, accepted = np.full((batch, length + 1), -1), np.zeros(batch, int)
+    for request in range(batch):
+        for position in range(length + 1):
+            row = target_probs[request, position]
+            if position < length:
+                token, draft = draft_tokens[request, position], draft_probs[request, position]
+                if generator.random() * draft[token] < row[token]:
+                    tokens[request, position] = token
+                    accepted[request] += 1
+                    continue
+                row = np.maximum(row - draft, 0)
+            tokens[request, position] = generator.choice(len(row), p=row / row.sum())
+            break
+    return tokens, accepted
+'''
+VLLM = '''\
+"""The Triton kernel of vLLM V1 in its interpreter; its adapter has moved once."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+room = "third_party" if find_spec("spec_oracle.third_party") else "adapters"
+verify = import_module(f"spec_oracle.{room}.samplers.vllm_v1").load(reads_draft=True)
+'''
+# What is audited: the words after `audit`, and the folder of the checkout to run them in.
+SUBJECTS = {
+    "flat torch, generators of requests": (
+        ("flat_adapter:verify", "--array", "torch"),
+        "docs/examples",
+    ),
+    "numpy, loops over requests": (("loops:verify",), "."),
+    "vLLM V1": (("vllm_v1:verify", "--array", "torch"), "."),
+    "everything installed": ((), "."),
+}
+
+
+@contextmanager
+def checkout(commit, folder):
+    """Check out ``commit`` below ``folder``, and give the path."""
+    path = Path(folder) / commit
+    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", path, commit], cwd=ROOT, check=True)
+    try:
+        for engines in ROOT.glob(".engines"):
+            (path / ".engines").symlink_to(engines)
+        (path / "loops.py").write_text(LOOPS, "utf-8")
+        (path / "vllm_v1.py").write_text(VLLM, "utf-8")
+        yield path
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", path], cwd=ROOT, check=True)
+
+
+def audited(words, folder, path, report):
+    """Audit by the code at ``path``; return seconds of processor time, of wall clock, and the exit code."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(path / folder)])}
+    command = [sys.executable, "-m", "spec_oracle", "audit", *words, "--format", "json", "--output", report]
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = subprocess.run(command, cwd=path / folder, env=environment, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, time.monotonic() - started, code.returncode
+
+
+def verdicts(report):
+    """Return how many subjects have which verdict, in words."""
+    found = [one["verdict"] for one in json.loads(Path(report).read_text("utf-8"))["subjects"]]
+    return ", ".join(f"{found.count(verdict)} {verdict}" for verdict in sorted(set(found)))
+
+
+def rows(commits):
+    """Yield a row of the table for each subject, as they are measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (words, place) in SUBJECTS.items():
+            found = []
+            for commit in commits:
+                with checkout(commit, folder) as path:
+                    report = Path(folder) / "report.json"
+                    spent, wall, code = audited(words, place, path, report)
+                    found.append((spent, wall, f"{verdicts(report)}; exit {code}"))
+            (old, old_wall, before), (new, new_wall, after) = found
+            yield name, old, new, old_wall, new_wall, new_wall / old_wall, before, after
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.benchmarks.audits", description=__doc__.split(":")[0]
+    )
+    parser.add_argument("commits", nargs="+", metavar="COMMIT", help="the earlier one, then the later: HEAD")
+    commits = parser.parse_args().commits
+    before, after = commits if len(commits) > 1 else (*commits, "HEAD")
+    print(f"Seconds on {os.cpu_count()} cores of {hardware()}; {before} before, {after} after.\n")
+    heads = (
+        "audit of",
+        "processor before",
+        "after",
+        "wall before",
+        "after",
+        "ratio",
+        "verdicts before",
+        "after",
+    )
+    for line in table(heads, rows((before, after))):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
