@@ -1,5 +1,6 @@
 """Options of commands that make toy instances from a pair of language models."""
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ PAIR = pair_options()
 """Two language models, and the tree of their likeliest tokens after a prompt."""
 
 
-def pair_of(options: Any) -> dict[str, Any]:
+def pair_of(options: Namespace) -> dict[str, Any]:
     """Return the values of `pair_options` by the names that `cut_instance` has for them."""
     names = ("target", "draft", "top_k", "depth", "num_paths", "temperature", "shortlist", "device")
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
-def require_files_or_prompts(options: Any, command: str) -> None:
+def require_files_or_prompts(options: Namespace, command: str) -> None:
     """Raise `InvalidInputError` unless there are either instance ``files`` or ``prompts``."""
     if (options.prompts is None) == (not options.files):
         raise InvalidInputError(f"{command}: expected either instance files or --prompts")

@@ -18,7 +18,7 @@ depth L, in float64 softmaxes of the network's logits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
@@ -27,7 +27,10 @@ from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.model import Context, ToyModel
 from spec_oracle.validation import require_whole
 
-Tensor = Any
+if TYPE_CHECKING:
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
 
 SHORTLISTS = ("target", "union")
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from spec_oracle.efficiency.figures import is_lossless, marked
+from spec_oracle.json_data import Json
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.report.plot import COLOURS, INK, MUTED, grid, new_figure, save_figure
 from spec_oracle.report.table import Table, formats, percent, plain, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "largest TV")
 
@@ -33,7 +37,7 @@ def _tables(result: PairEfficiency) -> Iterator[Table]:
     yield Table(HEAD, list(_cells(result)), range(1, 7), result.title, "\n\n".join(notes))
 
 
-def _data(result: PairEfficiency) -> list[dict[str, Any]]:
+def _data(result: PairEfficiency) -> list[dict[str, Json]]:
     return [
         {
             "prompt": row.prompt,
@@ -79,7 +83,7 @@ def save_pair_plot(result: PairEfficiency, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _tokens(axes: Any, result: PairEfficiency, rows: Sequence[Summary], prompts: list[str]) -> None:
+def _tokens(axes: "Axes", result: PairEfficiency, rows: Sequence[Summary], prompts: list[str]) -> None:
     """Draw a coloured dot a prompt and a bar at the mean, which is written beside it."""
     for index, prompt in enumerate(prompts):
         values = {row.verifier: row.block_efficiency for row in result.rows if row.prompt == prompt}
@@ -90,7 +94,7 @@ def _tokens(axes: Any, result: PairEfficiency, rows: Sequence[Summary], prompts:
     axes.set_xlabel("tokens per target call", color=MUTED, fontsize=9)
 
 
-def _headroom(axes: Any, rows: Sequence[Summary]) -> None:
+def _headroom(axes: "Axes", rows: Sequence[Summary]) -> None:
     """Draw how far the mean stays below the mean optimum of the same drafts, in per cent."""
     for height, row in enumerate(rows):
         headroom = max(0.0, 100 * (row.headroom or 0.0))  # no "-0.00" by rounding

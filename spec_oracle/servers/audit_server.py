@@ -32,9 +32,9 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
     from spec_oracle.report.progress import showing_progress
+    from spec_oracle.servers.checks.distributions import Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
-    from spec_oracle.servers.checks.weights import Weights, load_rows
     from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts

@@ -34,10 +34,9 @@ from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
-from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.statistics.long_completions import (

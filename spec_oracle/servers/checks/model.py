@@ -29,8 +29,8 @@ from spec_oracle.audit.results import (
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
+from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.scores import fetch_along
-from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError

@@ -15,9 +15,8 @@ import numpy as np
 
 from spec_oracle.audit.logprobs import SEEN_MASS, Logs, difference
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.weights import Weights
-from spec_oracle.servers.client.scoring import SCORINGS, Listed, Scoring
+from spec_oracle.servers.checks.distributions import Distributions, Weights
+from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError
 
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.

@@ -19,7 +19,7 @@ from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.side_by_side import compared
+from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask

@@ -18,8 +18,7 @@ from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.weights import Weights
+from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, RefusedError, ServerError
 from spec_oracle.statistics.streams import stream

@@ -10,9 +10,18 @@ from typing import Final, TypeAlias
 
 from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read, streamed
+from spec_oracle.servers.client.apis import (
+    Api,
+    Listed,
+    LlamaCpp,
+    OpenAI,
+    Scoring,
+    Text,
+    drafts_counted,
+    read,
+    streamed,
+)
 from spec_oracle.servers.client.client import Client, Request
-from spec_oracle.servers.client.scoring import Listed, Scoring, Text
 from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
 
 APIS: Final = ("openai", "llama.cpp")

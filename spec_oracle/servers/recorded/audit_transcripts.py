@@ -30,7 +30,7 @@ POLL = 0.5
 def run(options: Namespace) -> int:
     """Judge the file, write the report, and return its exit code."""
     from spec_oracle.audit.reports import AuditReport
-    from spec_oracle.servers.checks.weights import load_rows
+    from spec_oracle.servers.checks.distributions import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
     from spec_oracle.servers.recorded.transcripts import Transcripts, read_growing, read_written

@@ -33,11 +33,10 @@ from spec_oracle.audit.results import (
 from spec_oracle.contracts.completion import Prefix, Sampling, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.distributions import Distributions, Rows, Weights
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
 from spec_oracle.servers.checks.scores import WRONG_SCORES, fetch_along
-from spec_oracle.servers.checks.weights import Rows, Weights
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server

@@ -8,9 +8,8 @@ from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status, check_result
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.budget import needs, planned, taken
 from spec_oracle.servers.checks.subject import Need, ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import SERVER, audit_server
+from spec_oracle.servers.checks.suite import SERVER, audit_server, needs, planned, taken
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn

@@ -159,7 +159,7 @@ def test_local_weights_are_a_reference(tmp_path, capsys):
     torch.manual_seed(0)
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
     network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
-    from spec_oracle.servers.checks.weights import of_weights
+    from spec_oracle.servers.checks.distributions import of_weights
     from spec_oracle.servers.recorded.transcripts import Transcript, Transcripts
 
     tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
