@@ -56,7 +56,7 @@ class Tree:
 
     @property
     def cells(self) -> OutcomeCells:
-        """The bins as cells in which completions are counted; errors of `bin`."""
+        """The bins as cells in which completions are counted; raises the errors of `bin`."""
         return OutcomeCells(self.law, self._bins_of, slack=self.slack)
 
     def _bins_of(self, completions: Sequence[Prefix]) -> NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""What the completions of `joint` come to, however they were judged, and how to ask for one that is wrong."""
+"""The result of `joint`: whether completions say enough, of speculation too, and which one shows a defect.
+
+It is made here whether completions were judged by reported probabilities or by those of a reference server.
+"""
 
 import json
 import math
@@ -56,7 +59,7 @@ def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
 
 
 def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
-    """Return lines on what the bins distinguish, and on the distributions that they were made of."""
+    """Return lines for the report: how far the bins distinguish completions, and by which distributions."""
     depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
     return (
         f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
@@ -73,20 +76,19 @@ def judged(
     requests: ServedOutcomes[Any],
     context: Context,
     effort: Effort,
-    uncertainty: str = "",
+    reported: Distributions,
 ) -> tuple[LawResult, Sample]:
-    """Return what samples say of an experiment that a server runs, and the samples.
+    """Decide by samples an experiment that a server runs; return the result, and the samples.
 
-    ``uncertainty`` says why the reported probabilities leave open as much as must be detected, and what would
-    help.
+    Its expected distribution is made of the ``reported`` ones: they may be too coarse to detect what must be.
     """
     ledger = Ledger(context.budget)
     result = sampled([experiment], context, effort, ledger)
     detail, do = result.detail, ""  # the budget of one check is none that the user can raise
     if result.status is not Status.FAILED:
         if is_hidden(experiment.cells, effort.wanted or effort.tv, context.rate):
-            detail = detail.replace("raise --budget", uncertainty)
-            do = uncertainty.rpartition("; ")[2]
+            detail = detail.replace("raise --budget", reported.uncertainty)
+            do = reported.uncertainty.rpartition("; ")[2]
         if requests.ended:
             detail = f"{detail}; ended early: {requests.ended}"
             result = replace(result, status=Status.INCONCLUSIVE)
@@ -105,7 +107,7 @@ def is_hidden(cells: OutcomeCells, tv: float, rate: float) -> bool:
 
 
 def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
-    """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
+    """Return the result; a failure is inconclusive if `plain-law` left the probabilities unconfirmed."""
     if result.status is not Status.FAILED or not is_unconfirmed(context):
         return result
     detail = f"{UNCONFIRMED} ({result.detail})"
@@ -115,7 +117,7 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
 def conclude(
     subject: ServerSubject, result: LawResult, distinguished: float, uncertain: str = ""
 ) -> LawResult:
-    """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
+    """Return the result of `joint`; it passes only if enough is detected and drafts were judged.
 
     ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
     says why no number of completions would detect less, "" where more would.
@@ -155,9 +157,9 @@ def conclude(
 
 
 def doubt_of(subject: ServerSubject) -> float:
-    """Return what answers after a failed attempt may hide, total variation: it may have failed for its text.
+    """Return the total variation that retries may hide: a request may have failed because of its completion.
 
-    Nothing, if each had a seed that fixes the completion: then the same one came at last.
+    It is 0 if each request had a seed that fixes its completion: the retry gave the same one.
     """
     found = subject.completions
     if not found.retried or (subject.plan.seeded and subject.server.repeats_seeds):
@@ -166,7 +168,7 @@ def doubt_of(subject: ServerSubject) -> float:
 
 
 def never_happened(drafts: DraftCounts) -> str:
-    """Say why completions show nothing of speculation, "" where they do."""
+    """Return why completions show nothing of speculation, "" if drafts were accepted and rejected."""
     if drafts.accepted is None:
         unknown = "the server does not report whether drafts were accepted"
         return f"{unknown}; if you know that they are, say --assume-speculating"
@@ -186,7 +188,10 @@ def wrong_completion(
     *,
     is_prefix: bool,
 ) -> TextCounterexample:
-    """Return what came ``count`` times of ``draws`` after a prompt, -1 for any, and how to ask for it."""
+    """Return a completion that came ``count`` times in ``draws`` after a prompt, and the request for it.
+
+    The number of the prompt is -1 for a completion after any of them.
+    """
     (number, tokens), server = prefix, subject.server
     lower, upper = clopper_pearson(np.array([count, draws - count]), LEVEL)
     request = server.api.request(Ask(server.prompts[max(number, 0)], subject.plan.tokens), server.sampling)

@@ -82,9 +82,9 @@ Result = TypeVar("Result")
 
 
 def joint(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the distributions that the server reports, else beside a reference server.
+    """Judge completions by the probabilities that the server reports, or else by those of a reference server.
 
-    Where they draft nothing, and longer ones do, it is left to `long-texts`.
+    If they draft nothing and longer ones do, `long-texts` judges the longer ones instead.
     """
     subject.completions.pilot(effort.SERVER_PILOT_PART * context.budget)
     subject.probe_drafts()
@@ -114,18 +114,19 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
 
     def found() -> tuple[Tree, LawResult, NDArray[np.int64]]:
         tree = grow_tree(reported, plan.tokens, smallest, frozenset(server.ends))
+        cells = tree.cells
         experiment = Experiment(
             f"completions of {plan.tokens} tokens",
             f"{plan.tokens} tokens",
             dict,
             requests,
-            binned=lambda: tree.cells,
+            binned=lambda: cells,
         )
         left = max(seconds - (time.monotonic() - start), 0.0)
         of_samples = replace(context, budget=left)
         # Where all is judged again, completions that came before take no time.
         at_once = replace(sizes, look=max(sizes.look, len(completions.found) // LOOKS_AT))
-        result, sample = judged(experiment, requests, of_samples, at_once, reported.uncertainty)
+        result, sample = judged(experiment, requests, of_samples, at_once, reported)
         return tree, result, sample.counts
 
     tree, result, counts = _with_all_ends(server, requests, found)
@@ -151,7 +152,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
 
 
 def _with_all_ends(server: Server, requests: ServedOutcomes[Prefix], found: Callable[[], Result]) -> Result:
-    """Judge completions; the same ones once more where one of them showed another token that ends some."""
+    """Judge completions; judge them again if one of them ended with a token that was not known to end any."""
     while True:
         ends, requests.given = frozenset(server.ends), 0
         try:
@@ -167,7 +168,7 @@ def _with_all_ends(server: Server, requests: ServedOutcomes[Prefix], found: Call
 def _enough_to_show(
     requests: ServedOutcomes[Prefix], tree: Tree, counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the counts of some more completions, where those that decided show no single one as wrong."""
+    """Sample further until a single bin is certainly wrong, for the counterexample; return the counts."""
     with suppress(ContractError):
         while (
             not offending_cells(counts, tree.law, alpha=LEVEL)
@@ -181,7 +182,7 @@ def _enough_to_show(
 def _counterexample(
     subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]
 ) -> TextCounterexample | None:
-    """Show the bin that is most certainly wrong, among the completions after its prompt; None without one."""
+    """Return the most certainly wrong bin, as a share of its prompt's completions; None without one."""
     worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
     if worst is None:
         return None
@@ -202,11 +203,11 @@ def _counterexample(
 def _doubt_of_probabilities(
     subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
 ) -> str:
-    """Say why completions that contradict the tree are not held against speculation, "" where they are.
+    """Return why the reported probabilities may be wrong, not the completions; "" if the completions are.
 
-    Completions are made token by token, as many as there were others, or as the time allows; they need no
-    reported probabilities. Doubtful is what contradicts the tree too, and agrees with those counted; and, if
-    the probabilities were not confirmed before, all that agrees with those counted.
+    Completions are made token by token, as many as there were others, or as the time allows: these need no
+    reported probabilities. If they agree with the completions that were counted, the probabilities are in
+    doubt: wrong if the new completions contradict the tree, too; else unconfirmed, if they were before.
     """
     rng, end, drawn = context.stream("server/joint/one-token"), time.monotonic() + seconds, int(counts.sum())
     plain = np.zeros_like(counts)
