@@ -14,7 +14,7 @@ from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.gate.json_source import At, JsonSource
+from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.gate.tokens import MOST_ERROR, Effect, TokensPerCall, tokens_compared
 from spec_oracle.json_data import Json
 from spec_oracle.version import tool_version
@@ -33,7 +33,7 @@ def read_baseline(file: Path) -> dict[str, TokensPerCall]:
     """Return the entries by subject; raises `InvalidInputError`, with the line, for what is no baseline."""
     if not file.exists():
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
-    source = JsonSource(file, "correct it, or delete the file and write it again with --update-baseline")
+    source = InputFile(file, "correct it, or delete the file and write it again with --update-baseline")
     source.require_keys((), ("baseline_version", "tool_version", "subjects"))
     version = source.value(("baseline_version",), int)
     if version != VERSION:
@@ -42,7 +42,7 @@ def read_baseline(file: Path) -> dict[str, TokensPerCall]:
     return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
 
 
-def _entry(source: JsonSource, at: At) -> TokensPerCall:
+def _entry(source: InputFile, at: At) -> TokensPerCall:
     """Return the entry of a subject; a digest, or a name of an instance, that appears twice is refused."""
     source.require_keys(at, ("error", "instances"))
     error = source.number((*at, "error"), 0.0, MOST_ERROR)

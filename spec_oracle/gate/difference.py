@@ -8,7 +8,7 @@ from typing import Final
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
 from spec_oracle.errors import unknown
-from spec_oracle.gate.json_source import At, JsonSource
+from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -96,7 +96,7 @@ _RANKS: Final[Mapping[str, int]] = {
 
 def _subjects(file: Path) -> dict[str, ReportedSubject]:
     """Return the subjects of a report by name, once each value that is compared has its type and range."""
-    source = JsonSource(file, "expected what `spec-oracle audit --format json` writes; audit again")
+    source = InputFile(file, "expected what `spec-oracle audit --format json` writes; audit again")
     version = source.value(("schema_version",), int)
     if version != SCHEMA_VERSION:
         source.refuse(("schema_version",), f"expected {SCHEMA_VERSION}, got {version}")
@@ -125,7 +125,7 @@ def _subjects(file: Path) -> dict[str, ReportedSubject]:
     return subjects
 
 
-def _checks(source: JsonSource, at: At) -> Iterator[ReportedCheck]:
+def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
     for number in range(len(source.value(at, list))):
         one = (*at, number)
         name = source.value((*one, "name"), str)
@@ -138,7 +138,7 @@ def _checks(source: JsonSource, at: At) -> Iterator[ReportedCheck]:
         yield ReportedCheck(name, status, known, detail)
 
 
-def _figures(source: JsonSource, at: At) -> Iterator[InstanceFigures]:
+def _figures(source: InputFile, at: At) -> Iterator[InstanceFigures]:
     digests: set[str] = set()
     for number in range(len(source.value(at, list))):
         one = (*at, number)
