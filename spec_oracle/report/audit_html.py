@@ -8,12 +8,7 @@ from typing import SupportsFloat
 import numpy as np
 from markupsafe import Markup, escape
 
-from spec_oracle.audit.reports import (
-    AuditReport,
-    Counterexample,
-    SubjectReport,
-    SubjectVerdict,
-)
+from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, TextCounterexample
 from spec_oracle.report import audit_text, reading, what_to_do
 from spec_oracle.report.page import environment, page

@@ -55,12 +55,7 @@ from spec_oracle.servers.checks.subject import (
 )
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError
-from spec_oracle.statistics import (
-    draws_needed_by_g,
-    goodness_of_fit_by_g,
-    homogeneity,
-    offending_cells,
-)
+from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, homogeneity, offending_cells
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.

@@ -1,8 +1,8 @@
 """OpenVINO GenAI's decoding as an engine: tiny models, written down operator by operator, on the processor.
 
 A model is one head of attention between an embedding and a head, so that its rows are a few lines of numpy;
-they are checked against what the engine generates without a drafter. Random numbers are drawn in C++, by a
-generator of each request: its texts are drawn, not enumerated.
+they are checked against what the engine generates without a drafter. Random numbers come from C++, a
+generator a request: completions are sampled, not enumerated.
 """
 
 import json
@@ -138,7 +138,7 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "L
 
 
 class OpenVinoEngine:
-    """`LLMPipeline` with one way to draft, and settings of generation; it keeps the system contract."""
+    """`LLMPipeline` with one way to draft, and settings of generation; it keeps the engine contract."""
 
     vocab_size = VOCAB
 
@@ -153,7 +153,7 @@ class OpenVinoEngine:
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the law of the next token, [V]."""
+        """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.temperature)
         return np.asarray(weights / weights.sum())
 
