@@ -115,15 +115,15 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
     if not apart.distances:
         return inconclusive("too few probabilities are reported; use --top-k, or temperature 1")
     what = "next-token distributions of requests for one token"
-    result = told(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
+    result = result_of_distances(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
     if not result.remarks.proviso:
         return result
     proviso = result.remarks.proviso + _of_its_own(context)
     return replace(result, remarks=replace(result.remarks, proviso=proviso))
 
 
-def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
-    """Return the result: another model if, besides noise, distributions differ by more than ``detect``."""
+def result_of_distances(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
+    """Return the result: another model if distributions differ by more than ``noise`` and ``detect``."""
     tokens = len(apart.distances)
     detail = (
         f"{what} differ by {apart.mean:.2g} from the reference's, in total variation on average over "

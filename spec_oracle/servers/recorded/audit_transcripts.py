@@ -21,7 +21,8 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from spec_oracle.servers.recorded.transcripts import Transcript, Transcripts
+    from spec_oracle.servers.recorded.checks import Transcripts
+    from spec_oracle.servers.recorded.transcripts import Transcript
 
 POLL = 0.5
 """Seconds between two looks at a file that grows."""
@@ -33,7 +34,8 @@ def run(options: Namespace) -> int:
     from spec_oracle.servers.checks.distributions import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
-    from spec_oracle.servers.recorded.transcripts import Transcripts, read_growing, read_written
+    from spec_oracle.servers.recorded.checks import Transcripts
+    from spec_oracle.servers.recorded.transcripts import read_growing, read_written
 
     with ExitStack() as open_:
         try:
