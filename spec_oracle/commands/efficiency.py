@@ -109,12 +109,12 @@ def run_optimum(options: Namespace) -> int:
     """Write the optima of every instance, their certificates checked."""
     from spec_oracle.audit.rules import named_verifier
     from spec_oracle.optimum import Optimum, checked_optima
-    from spec_oracle.report import optimum
+    from spec_oracle.report import efficiency
     from spec_oracle.report.progress import showing_progress
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
     results: dict[str, dict[str, Optimum[Any]]] = {}
-    write = partial(write_report, options, optimum.FORMATS, results)
+    write = partial(write_report, options, efficiency.OPTIMUM_FORMATS, results)
     with written_if_interrupted(write, results), showing_progress() as tell:
         for path in options.files:
             tell(str(path), len(results), len(options.files))

@@ -19,8 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from spec_oracle.commands import names
 from spec_oracle.commands.names import Role, role_of
-from spec_oracle.commands.results import result_of
-from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of
+from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of, result_of
 
 Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
 """How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a

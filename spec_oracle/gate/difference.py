@@ -8,8 +8,8 @@ from typing import Final
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
 from spec_oracle.errors import unknown
+from spec_oracle.gate.baseline import Effect, TokensPerCall, tokens_compared
 from spec_oracle.gate.input_file import At, InputFile
-from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": (

@@ -1,11 +1,15 @@
-"""Block efficiency of verifiers beside what any verifier could reach, as text, Markdown and JSON."""
+"""Block efficiency of verifiers, and the optima that bound it, as text, Markdown, LaTeX, JSON and CSV."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from spec_oracle.efficiency import Efficiency
 from spec_oracle.efficiency.figures import is_lossless
 from spec_oracle.json_data import Json
+from spec_oracle.optimum import Optimum
+from spec_oracle.optimum.certificates import Certificate, SinglePathCertificate
 from spec_oracle.report.table import Table, formats, percent, plain, short
+from spec_oracle.toy import context_text
 
 HEAD = ("verifier", "tokens/call", "TV", "P(accepted = 0, 1, ...)", "optimum", "share", "headroom")
 
@@ -60,3 +64,43 @@ def _data(results: Sequence[Efficiency]) -> list[dict[str, Json]]:
 
 
 FORMATS = formats(_tables, _data)
+
+
+CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[SinglePathCertificate | Certificate]]]
+"""The optima of each file by name, as `spec_oracle.optimum.checked_optima` returns them."""
+
+_OPTIMUM_HEAD = ("optimum", "tokens/call", "gap", "budgets c(v)")
+
+
+def _optimum_tables(results: CheckedOptima) -> Iterator[Table]:
+    """Yield a table a file: value, gap, and the budgets c(v) that attain it."""
+    for file, optima in results.items():
+        rows = [
+            (name, short(optimum.value, 8), short(optimum.gap, 2), _budgets(optimum))
+            for name, optimum in optima.items()
+        ]
+        yield Table(_OPTIMUM_HEAD, rows, above=file)
+    yield Table((), (), below="Every certificate was checked in rationals, without a solver.")
+
+
+def _budgets(optimum: Optimum[SinglePathCertificate | Certificate], most: int = 8) -> str:
+    budgets = list(optimum.certificate.budgets.items())
+    shown = "  ".join(f"[{context_text(context)}] {short(budget)}" for context, budget in budgets[:most])
+    return shown + ("  ..." if len(budgets) > most else "")
+
+
+def _optimum_data(results: CheckedOptima) -> list[dict[str, Json]]:
+    return [
+        {
+            "file": file,
+            "optimum": name,
+            "value": plain(optimum.value),
+            "gap": plain(optimum.gap),
+            "budgets": {context_text(at): plain(c) for at, c in optimum.certificate.budgets.items()},
+        }
+        for file, optima in results.items()
+        for name, optimum in optima.items()
+    ]
+
+
+OPTIMUM_FORMATS = formats(_optimum_tables, _optimum_data)

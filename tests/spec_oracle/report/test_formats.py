@@ -21,9 +21,8 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.audit.results import UNTRIED, passed
 from spec_oracle.cli import main
-from spec_oracle.gate.baseline import update_baseline
+from spec_oracle.gate.baseline import Effect, update_baseline
 from spec_oracle.gate.difference import difference
-from spec_oracle.gate.tokens import Effect
 from spec_oracle.language_models import report as language_models
 from spec_oracle.language_models.efficiency import PairEfficiency, prompt_efficiencies
 from spec_oracle.report import AUDIT_FORMATS
