@@ -1,4 +1,4 @@
-"""How code under test runs in this process: one thread for torch, and another that watches its calls.
+"""Run code under test in this process: one thread for torch, and another that watches its calls.
 
 What a call raises, changes, or waits for is a result, and harms nothing else.
 
@@ -68,7 +68,7 @@ class _GuardedCall:
 
 @dataclass
 class _State:
-    """What is known of the calls of this process; only the main thread begins and ends calls."""
+    """The state of the calls of this process; only the main thread begins and ends calls."""
 
     call: _GuardedCall | None = None
     most: float = float("inf")

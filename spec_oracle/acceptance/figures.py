@@ -65,7 +65,7 @@ class RuleFigures:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """An acceptance log beside ``rule``; all rates are probabilities, lengths accepted tokens per call.
+    """The figures of a log under ``rule``; rates are probabilities, lengths are accepted tokens per call.
 
     ``reported`` and ``interval`` of the counts; ``rules`` that the log can be compared with, the declared one
     first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, under which

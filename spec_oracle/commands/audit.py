@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
 
 
 def _as_fields(options: Namespace) -> Namespace:
-    """Return the options with those that are short for others in the form of `AuditOptions`."""
+    """Replace options that stand for several, such as ``--quick``, by fields of `AuditOptions`."""
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
     if options.quick:
         options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS

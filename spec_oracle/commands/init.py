@@ -16,7 +16,7 @@ from spec_oracle.errors import InvalidInputError
 
 
 def run(options: Namespace) -> int:
-    """Write the files, and say what was guessed, what is not known, and what to run next."""
+    """Write the files; print the guesses, what is not known, and the next command."""
     from spec_oracle.audit.subjects import imported, is_engine, require_name
 
     name = options.subject
@@ -108,7 +108,7 @@ def _told_of_none(guessed: Guess) -> Iterator[str]:
 
 
 def _configuration(subjects: Sequence[str], array: str) -> tuple[dict[Path, str], list[str]]:
-    """Return the file that configures audits and what is added to it, or what the user is to add."""
+    """Return the configuration file with the lines to add to it, or the lines that the user has to add."""
     from spec_oracle.gate.configuration import FILES, find_configuration
 
     found = find_configuration(Path())
@@ -141,7 +141,7 @@ def _write(files: Mapping[Path, str], added: Mapping[Path, str], *, force: bool)
 
 
 def _told(name: str, guessed: Guess) -> Iterator[str]:
-    """Yield what each parameter was taken for, and what is not known."""
+    """Yield the guess for each parameter, and what is not known."""
     yield f"{name}: {_LAYOUTS[guessed.layout]}; {guessed.array}"
     said = [(argument.name, argument.said) for argument in guessed.arguments]
     said += [(need, "of the constructor, not known: TODO") for need in guessed.needs]
@@ -270,7 +270,7 @@ def _batch(guessed: Guess, options: Sequence[str]) -> Iterator[str]:
 
 
 def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
-    """Yield the call, what is made of the generator before it, and the result."""
+    """Yield the lines of the call: values that need the generator first, then the call, then the result."""
     is_handed = any(re.search(r"(^|=)generator", argument.value) for argument in guessed.given)
     arguments = []
     for one in guessed.given:
@@ -303,7 +303,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
 
 
 def _argument(argument: Argument) -> str:
-    """Return the line of a call that hands over an argument: what it was taken for, what its comment says."""
+    """Return the line of an argument in a call, with the guess and the user's comment behind it."""
     handed = argument.value or "None"
     given = f"{handed}," if argument.by_position else f"{argument.name}={handed},"
     if not argument.value:

@@ -1,4 +1,4 @@
-"""What the commands share: commands as data, types and groups of options, exit codes, output."""
+"""Shared by all commands: commands as data, types and groups of options, exit codes, output."""
 
 import argparse
 import os

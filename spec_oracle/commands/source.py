@@ -1,4 +1,4 @@
-"""What the code of a function says: of its parameters by comments, shapes and attributes, and of its result.
+"""Read the code of a function: comments, shapes and attributes of its parameters, and the form of its result.
 
 `result_of` turns what it returns, or writes into buffers, into the result of the contract.
 """
@@ -68,7 +68,7 @@ class FunctionSource:
         return found[1] if found else ""
 
     def documented(self, name: str) -> str:
-        """Return what the docstring says of a parameter, up to the next one, without its type in brackets."""
+        """Return the docstring's entry on a parameter, without its type in brackets."""
         entry = rf"^\s*{name}\s*(?:\([^)]*\))?\s*:(.*(?:\n(?!\s*\w+\s*[:(]|\s*$).*)*)"
         found = re.search(entry, inspect.getdoc(self.function) or "", re.MULTILINE)
         return found[1] if found else ""
@@ -121,7 +121,7 @@ class FunctionSource:
         return FunctionSource(found, self.holder) if inspect.isfunction(found) else None
 
     def names_given(self, call: ast.Call, name: str) -> Iterator[str]:
-        """Yield the parameters for which a call hands over a variable."""
+        """Yield the parameters for which a call passes a variable."""
         own = self.parameters[isinstance(call.func, ast.Attribute) :]
         yield from (
             theirs.name for theirs, given in zip(own, call.args, strict=False) if _is_name(given, name)
@@ -177,7 +177,7 @@ def parameters_of(function: Function) -> list[inspect.Parameter]:
 
 
 def annotation_of(parameter: inspect.Parameter) -> str:
-    """Return the annotation of a parameter as text, "" for none."""
+    """Return the annotation of a parameter as text, "" without one."""
     return "" if parameter.annotation is parameter.empty else str(parameter.annotation)
 
 

@@ -39,7 +39,7 @@ known up to a total variation of 0.001, so that only drafts of 100 tokens come n
 
 
 class Effect(StrEnum):
-    """What a change means."""
+    """The effect of a change."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -59,7 +59,7 @@ class TokensPerCall:
     def of(
         cls, verdict: str, evidence: str, error: float | None, figures: Sequence[InstanceFigures]
     ) -> "TokensPerCall | None":
-        """Return those of a subject as reported, None unless its distribution is exactly the target's.
+        """Return the figures of a subject, None unless its distribution is known to be exactly the target's.
 
         ``error`` is the total variation that would not have been noticed.
         """
@@ -108,7 +108,7 @@ def _change(before: float, now: float) -> str:
 
 
 def read_baseline(file: Path) -> dict[str, TokensPerCall]:
-    """Return the entries by subject; raises `InvalidInputError`, with the line, for what is no baseline."""
+    """Return the entries by subject; raises `InvalidInputError`, with the line, for another file."""
     if not file.exists():
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
     source = InputFile(file, "correct it, or delete the file and write it again with --update-baseline")
@@ -161,7 +161,7 @@ def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
 
 
 def update_baseline(file: Path, report: AuditReport) -> list[str]:
-    """Write what a report says to the file, beside the subjects that it does not cover; return the names."""
+    """Write the subjects of a report to the file, which keeps its other subjects; return the new names."""
     found = {subject.subject: _tokens(subject) for subject in report.subjects}
     new = {name: entry for name, entry in found.items() if entry is not None}
     kept = read_baseline(file) if file.exists() else {}

@@ -47,7 +47,7 @@ _SIZE = "at-most"
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a project wants audited; nothing, where it has no file.
+    """The subjects and options of a project; empty without a file.
 
     ``options`` and ``limits`` are fields of `AuditOptions` and `Isolation`; ``own`` those of single subjects,
     by name. ``baseline`` is the file of exact block efficiencies, None where none is kept.

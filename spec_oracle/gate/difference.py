@@ -1,4 +1,4 @@
-"""What changed between two reports of audits, and whether anything got worse."""
+"""Compare two reports of audits: list the changes, and whether anything got worse."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ class InputFile:
         return self._lines[at]
 
     def value(self, at: At, kind: type[T]) -> T:
-        """Return the value there, of the type that it must have, as those around it."""
+        """Return the value there; refuse one of another type, or a wrong one around it."""
         found = self.data
         for place, step in enumerate(at):
             if isinstance(step, int):
@@ -102,7 +102,7 @@ class InputFile:
         return float(found)
 
     def require_keys(self, at: At, known: Collection[str]) -> None:
-        """Refuse what is no object or table, and keys that nobody knows."""
+        """Refuse keys that are not known, and what is no object or table."""
         for key in self.value(at, dict):
             if key not in known:
                 self.refuse((*at, key), unknown(key, known, "key"))

@@ -65,12 +65,12 @@ class Decoded:
 
     @property
     def block_efficiency(self) -> float:
-        """Mean tokens per call as drawn; what a stop token or the token limit cut off is counted."""
+        """Mean tokens per call as sampled; tokens that a stop token or the limit cuts off count."""
         return float(self.accepted_lengths.mean()) + 1
 
     @property
     def conditional_block_efficiency(self) -> float:
-        """Mean over drawn drafts of the exact expectation given them: same mean, less variance.
+        """Mean over sampled drafts of the exact expectation given them: same mean, less variance.
 
         The Rao-Blackwell estimate; NaN when the run did not compute expectations.
         """
@@ -182,7 +182,7 @@ class Reader:
         self.unread, self.counts = self.unread[texts], self.counts[texts]
 
     def read(self, tokens: Tensor) -> Tensor:
-        """Read what is pending and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
+        """Read the unread tokens and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
         import torch
 
         counts = torch.cat([self.counts, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
@@ -190,7 +190,7 @@ class Reader:
         return logits[:, -tokens.shape[1] - 1 :]
 
     def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
-        """Take back the ``rejected`` [R, n] of the last tokens read; queue those that follow."""
+        """Forget the ``rejected`` [R, n] of the last tokens read; queue the tokens to read next."""
         self.model.forget(rejected)
         self.unread, self.counts = unread, counts
 
@@ -263,7 +263,7 @@ class RunningBatch:
         self.draft.select(texts)
 
     def _law(self, logits: Tensor, batch: int) -> Tensor:
-        """Return the rows [B, K, n, V] of logits [B K, n, V]."""
+        """Return the distributions [B, K, n, V] of logits [B K, n, V]."""
         law = self.truncation.probabilities(logits).to(self.number_type)
         return law.reshape(batch, self.num_paths, *law.shape[1:])
 
@@ -283,7 +283,7 @@ class RunningBatch:
         return Paths(tokens, torch.cat(rows, dim=2), self._law(target, batch))
 
     def sample_children(self, rows: Tensor, tokens: Tensor) -> Tensor:
-        """Draw the next token of every path, int [B, K], from rows [B, K, V], as the verifier wants it."""
+        """Sample the next token of every path, int [B, K], from rows [B, K, V], as the verifier requires."""
         import torch
 
         drawn = tokens.new_zeros((len(rows), 0))
@@ -294,7 +294,7 @@ class RunningBatch:
         return drawn
 
     def advance(self, kept: Tensor, verdict: Verdict) -> None:
-        """Keep one path's cache a request, mask what was rejected, and queue what is still to be read."""
+        """Keep the cache of one path a request, mask rejected tokens, and queue the tokens to read next."""
         import torch
 
         self._select(kept)
@@ -343,7 +343,7 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Paths, state: State) ->
 
 
 def without_unused_tokens(drafts: Paths) -> tuple[Paths, Tensor]:
-    """Return the drafts over the tokens that have mass in some row of the request, in unchanged order.
+    """Return the drafts over the tokens that some distribution of the request gives mass, in unchanged order.
 
     The second result, int [B, V'], holds the tokens' numbers in the vocabulary. A verifier never emits the
     others, so its law of the rest is the same. Requests with fewer such tokens than the request with the most

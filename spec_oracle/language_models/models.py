@@ -180,7 +180,7 @@ class CachedModel:
             self._cache.reorder_cache(texts)
 
     def forget(self, wrong: Tensor) -> None:
-        """Take back those of the last n tokens of every text that bool ``wrong`` [R, n] marks."""
+        """Forget the ones of the last n tokens of every text that bool ``wrong`` [R, n] marks."""
         start = self._counts.shape[1] - wrong.shape[1]
         self._counts[:, start:] *= ~wrong
 
@@ -207,7 +207,7 @@ class Truncation:
             raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the law, float64 [..., V], of the tokens with these logits [..., V], of any precision."""
+        """Return the distribution, float64 [..., V], of logits [..., V] of any precision."""
         scaled = logits.double() / self.temperature
         if self.top_k is not None and self.top_k < scaled.shape[-1]:
             scaled = scaled.masked_fill(~_likeliest(scaled, self.top_k), -float("inf"))
@@ -224,7 +224,7 @@ def _likeliest(logits: Tensor, count: int) -> Tensor:
 
 
 def _nucleus(law: Tensor, mass: float) -> Tensor:
-    """Return ``law`` [..., V] cut to the fewest likeliest tokens that reach ``mass``."""
+    """Return ``law`` [..., V] cut to the fewest most likely tokens that reach ``mass``."""
     ordered, order = law.sort(dim=-1, descending=True, stable=True)
     # A token stays if those before it fall short of the mass; so the first one always does.
     kept = ordered * (ordered.cumsum(dim=-1) - ordered < mass)

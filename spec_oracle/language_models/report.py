@@ -84,7 +84,7 @@ def save_pair_plot(result: PairEfficiency, path: Path) -> None:
 
 
 def _tokens(axes: "Axes", result: PairEfficiency, rows: Sequence[Summary], prompts: list[str]) -> None:
-    """Draw a coloured dot a prompt and a bar at the mean, which is written beside it."""
+    """Draw a coloured dot for each prompt, and a bar at the mean."""
     for index, prompt in enumerate(prompts):
         values = {row.verifier: row.block_efficiency for row in result.rows if row.prompt == prompt}
         found, colour = [values[row.verifier] for row in rows], COLOURS[index % len(COLOURS)]

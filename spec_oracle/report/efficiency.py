@@ -15,7 +15,7 @@ HEAD = ("verifier", "tokens/call", "TV", "P(accepted = 0, 1, ...)", "optimum", "
 
 
 def cells(result: Efficiency) -> tuple[str, ...]:
-    """Return the row of a table under `HEAD`."""
+    """Return the row of a verifier under `HEAD`."""
     return (
         result.label,
         short(result.block_efficiency, 6),

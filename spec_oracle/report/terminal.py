@@ -1,4 +1,4 @@
-"""Reports on a terminal: colours, and rows that are cut and not broken; elsewhere the text as it is."""
+"""Write reports to a terminal: with colours, and rows cut at its width; elsewhere the plain text."""
 
 import re
 import sys

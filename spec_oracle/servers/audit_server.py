@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _fields(given: list[str]) -> dict[str, object]:
-    """Return the fields of ``NAME=JSON``; what is not JSON is text."""
+    """Return the fields of ``NAME=JSON``; a value that is not JSON is text."""
     fields = {}
     for item in given:
         name, sign, value = item.partition("=")

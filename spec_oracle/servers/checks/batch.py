@@ -18,7 +18,7 @@ BESIDE = 3
 
 
 def batch(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge concurrent requests: equal ones, and beside unlike ones."""
+    """Judge concurrent requests: equal ones, and ordinary ones among other traffic."""
     return first_failure(
         context.rate,
         lambda rate: among_equals(subject, context, rate),
@@ -66,7 +66,7 @@ def _likeliest(subject: ServerSubject) -> float:
 
 
 def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge whether completions are distributed alike beside requests that are unlike them.
+    """Judge whether completions among other traffic are distributed like completions alone.
 
     Those are hotter, colder, greedy, longer, shorter and seeded ones, some after long prompts, or under a
     grammar or a JSON schema; three of them beside each, in turn.

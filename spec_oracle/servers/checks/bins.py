@@ -37,7 +37,7 @@ IMPOSSIBLE: Leaf = ((-2, ()), True)
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Bins of completions of at most ``length`` tokens after a prompt chosen at random, and their law [C].
+    """Bins of completions of at most ``length`` tokens after a random prompt; ``law`` [C] has their masses.
 
     The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin
     of every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between. The

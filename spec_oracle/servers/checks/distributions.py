@@ -111,7 +111,7 @@ class Distributions:
             yield answer
 
     def _until(self) -> float:
-        """Return when to stop asking for what is only worth a part of the time."""
+        """Return the end of the part of the time that repeated requests are worth."""
         now = time.monotonic()
         return now + SERVER_READING_PART * (self.server.client.end - now)
 
@@ -148,7 +148,7 @@ class Distributions:
         return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
 
     def near(self) -> list[Prefix]:
-        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
+        """Return the prompts, and the most likely prefixes of one more token; none that ends a completion."""
         roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
         self.fetch(roots)
         listed = [(log, root, token) for root in roots for token, log in (self.logs[root] or {}).items()]
@@ -234,7 +234,7 @@ class Distributions:
 
     @property
     def uncertainty(self) -> str:
-        """Say why what is reported leaves open too much, and what would help."""
+        """Return why the reported probabilities are too coarse, and what would help."""
         tv = math.expm1(self.error) / 2
         bound = f"which counts as its own noise: up to {tv:.2g} in total variation a token"
         if self.noise > self.rounding:
@@ -253,7 +253,7 @@ Rows: TypeAlias = Callable[[Sequence[object], Sequence[object]], Sequence[Logs |
 
 @dataclass
 class Weights:
-    """What ``rows`` says after the prefixes of completions, by prefix; ``prompts`` are token ids."""
+    """The distributions that ``rows`` computes along completions, by prefix; ``prompts`` are token ids."""
 
     rows: Rows
     prompts: Sequence[Prompt]
@@ -267,7 +267,7 @@ class Weights:
 
 
 def load_rows(spec: str) -> Rows:
-    """Load the weights of a short text, as `load_language_model` knows them.
+    """Load the weights that a short text names, as `load_language_model` does.
 
     Raises `InvalidInputError`, also where a loader raises anything else.
     """

@@ -23,7 +23,7 @@ SERVER_LOGPROBS: Final = 3
 
 
 def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
-    """Compare what is reported of completions after each prompt, token by token, with one-token requests."""
+    """Compare log-probabilities of completions after each prompt, token by token, with one-token requests."""
     del context
     server, reported = subject.server, subject.distributions
     if not server.listed:
@@ -58,7 +58,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:
-    """Ask for the distributions of a completion; for those that differ twice: noise may do that."""
+    """Compare a completion with one-token requests; ask again where they differ: noise may be the cause."""
     prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
     allowed = distributions.tolerance
 

@@ -212,7 +212,7 @@ class JudgedCompletions:
         return all(bet.detects(rate) <= detect or bet.largest <= detect for bet in bets)
 
     def add(self, completions: Sequence[Prefix]) -> None:
-        """Add completions; asks for the distributions at all their tokens at once.
+        """Judge further completions; asks for the distributions at all their tokens at once.
 
         First tokens are left out: nothing speculates on them.
         """

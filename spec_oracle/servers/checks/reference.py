@@ -1,4 +1,4 @@
-"""Completions of a server against those of another, the reference, that does not speculate.
+"""Compare completions of a server with those of a reference server, which does not speculate.
 
 The check `joint` compares them where a server shows no probabilities, `shapes` under fields of sampling of
 which one-token requests show nothing.
@@ -201,7 +201,7 @@ def compared(
     table: Table = by_outcome,
     cells: int = USUAL_CELLS,
 ) -> LawResult:
-    """Say whether outcomes are distributed as those of a reference, where neither distribution is known.
+    """Decide whether two experiments have one distribution, where neither is known.
 
     As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
     allows; ``table`` counts them.

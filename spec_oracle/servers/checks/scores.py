@@ -25,7 +25,7 @@ WRONG_SCORES: Final = 0.3  # Difference, besides that of equal requests, that no
 
 
 def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -> None:
-    """Let the distributions at all tokens of completions be known, but those at their first tokens."""
+    """Fetch the distributions at all tokens of completions but their first ones."""
     if isinstance(known, Weights):
         known.compute(completions)
         return
@@ -93,7 +93,7 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
 def _scores(
     known: Distributions, completions: Sequence[Prefix], scoring: Scoring, *, is_probe: bool = False
 ) -> Iterator[list[Listed]]:
-    """Yield what is listed at each token of completions."""
+    """Yield the log-probabilities listed at each token of completions."""
     texts = [(*known.server.prompts[number], *tokens) for number, tokens in completions]
     scores = known.server.score(texts, scoring, is_probe=is_probe)
     for (_, tokens), rows in zip(completions, scores, strict=True):
@@ -131,7 +131,7 @@ def _counted(lengths: Sequence[int]) -> str:
 
 
 def _scored_off(known: Distributions, text: tuple[int, ...], scoring: Scoring) -> float:
-    """Return how much the scores of the last tokens of a text differ from one-token requests, nats."""
+    """Return the largest difference of scores and one-token requests at the last tokens of a text, nats."""
     server = known.server
     (rows,) = server.score([text], scoring, is_probe=True)
     alone = Distributions(replace(server, prompts=(text[:1],)))

@@ -84,7 +84,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
 
 @dataclass
 class _Left(Distributions):
-    """Distributions under a JSON schema, each asked for under a grammar of what is left of it.
+    """Distributions under a JSON schema, each by a request under a grammar of the rest of the text.
 
     A one-token request under the schema itself would begin its text anew.
     """
@@ -96,7 +96,7 @@ class _Left(Distributions):
         return replace(super().ask(prefix, listed), fields=self._left(prefix) or {})
 
     def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
-        """Ask for those that are not known yet; where the text may be over, none is known."""
+        """Ask for the distributions that are not known yet; there is none once the text may be over."""
         prefixes = list(prefixes)
         self.logs.update((one, None) for one in prefixes if one not in self.logs and self._left(one) is None)
         super().fetch(prefixes, together=together)
@@ -163,7 +163,7 @@ def _rows(subject: ServerSubject, combination: Combination) -> Distributions:
 def _are_rows_wrong(
     judged: JudgedCompletions, completions: Completions, context: Context, number: int
 ) -> bool:
-    """Whether completions made by one-token requests contradict the rows, too."""
+    """Whether completions made by one-token requests contradict the reported distributions, too."""
     rows = judged.distributions
     again = JudgedCompletions(rows, None, context.stream("server/shapes/one-token", number))
     made: list[Prefix] = [(prompt, ()) for prompt, _ in completions.found]
@@ -209,7 +209,7 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int) -> 
 
 
 def _coverage(done: Sequence[Tried], axes: Axes) -> dict[str, dict[str, Cover]]:
-    """Return what is known at each value that is not that of `joint`."""
+    """Return what is known of each value that `joint` does not have."""
     cover = {axis: {word: Cover.UNTRIED for word, _ in values[1:]} for axis, values in axes.items()}
     for one in done:
         for axis, word in one.combination.words.items():

@@ -170,7 +170,7 @@ def concurrent(
     add: Callable[[Sequence[Tokens]], object],
     found: list[Outcome],
 ) -> ServedOutcomes[Outcome]:
-    """Return outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set to a list."""
+    """Return the outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set."""
 
     def more(count: int) -> None:
         goal = len(found) + count
@@ -204,7 +204,7 @@ def independent(
 def alike(
     what: str, some: Callable[[int], Sequence[Tokens]], subject: ServerSubject, context: Context
 ) -> CheckResult:
-    """Judge whether completions are distributed as those sampled alone, without a seed."""
+    """Judge whether completions are distributed like ordinary ones, sampled without a seed."""
     alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
     own = Experiment(what, "1 completion", dict, some)
@@ -213,7 +213,7 @@ def alike(
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
-    """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
+    """Return completions of the first prompt: those of `joint`, and new ones if these are too few."""
     of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
     apart = concurrent(subject, lambda: asks, more.extend, more)

@@ -255,7 +255,7 @@ class ServerSubject:
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
 
     def plain_call(self, seed: int) -> None:
-        """Ask for nothing: a server that does not answer has said so before."""
+        """Do nothing: a server that does not answer was reported when it was connected."""
 
     @property
     def left_out(self) -> AbstractSet[str]:
@@ -277,7 +277,7 @@ class ServerSubject:
 
     @property
     def long_tokens(self) -> tuple[int, ...]:
-        """Tokens of the completions of `long-texts`, in turn: long ones, too, where nobody counts drafts."""
+        """Lengths of the completions of `long-texts`, in turn; a long one, too, if drafts are not counted."""
         if self.plan.long_tokens or self.drafts_from:
             return (self.plan.long_tokens or self.drafts_from or 0,)
         if self.completions.found and self.completions.counted().drafted is None:

@@ -191,7 +191,7 @@ def _drafts(timings: Json, details: Json) -> tuple[int | None, int | None]:
 
 
 def _ids(shown: Mapping[str, Json]) -> list[int]:
-    """Return the token ids beside log-probabilities; none where other text stands there."""
+    """Return the ids of the tokens that have log-probabilities; none if they are shown as other text."""
     listed = shown.get("tokens") or ()
     shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
     return [as_id(token) for token in listed] if shows_ids else []
@@ -235,7 +235,7 @@ Text: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Scoring:
-    """One way to ask for texts of token ids.
+    """One way to ask for the log-probabilities of a whole text of token ids.
 
     ``fields`` are those of a request with the text as its prompt, given how many log-probabilities are
     listed; ``rows`` reads what an answer lists at each token of the text.
@@ -251,7 +251,7 @@ class Scoring:
         return Request(plain.path, plain.body, is_probe)
 
     def read(self, data: Json, text: Text, listed: int) -> list[Listed]:
-        """Return what is listed at each token; raises `ServerError` for an answer without scores.
+        """Return the log-probabilities listed at each token; raises `ServerError` if there are no scores.
 
         The token of the text is listed beside the most probable ones even if it is none of them. It is left
         out then: what is listed must not depend on it.

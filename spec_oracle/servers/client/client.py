@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET or of a stream.
+    """The answer to a request: ``data`` is JSON of a POST, and text of a GET or of a stream.
 
     ``is_doubtful`` if an attempt before may have failed for what it had to say.
     """
@@ -172,7 +172,7 @@ class Client:
         return Reply(data, is_doubtful)
 
     def _new(self, request: Request, future: Future[Reply], started: float) -> Reply:
-        """Return an answer, which counts again in later runs; what a server is, each run asks anew."""
+        """Return a new answer, and keep it for later runs, unless it describes the server."""
         reply = future.result()
         if self.kept and (request.body is not None or request.path == "/metrics"):
             asked, seconds = (self.url, request.path, request.body), time.monotonic() - started
@@ -301,7 +301,7 @@ class AgainError(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """What came back: all of it."""
+    """A whole response over HTTP."""
 
     status: int
     text: str

@@ -70,7 +70,7 @@ def run(options: Namespace) -> int:
 def _first(
     more: Iterator["Transcript | None"], end: float
 ) -> tuple[list["Transcript"], Iterator["Transcript | None"]]:
-    """Wait for as many completions as show how their rows are to be read; return them, and those behind."""
+    """Wait for enough completions to know the reading of their rows; return them, and the rest."""
     from spec_oracle.servers.checks.effort import SERVER_READING_SAMPLES
 
     some: list[Transcript] = []

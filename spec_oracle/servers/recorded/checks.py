@@ -155,7 +155,7 @@ class Transcripts:
             self._judge()
 
     def _fill(self, transcript: Transcript) -> None:
-        """Let the distributions be those of one transcript: no others are kept."""
+        """Replace the known distributions by those of one transcript."""
         reference, drafts = self.judged.distributions, self.judged.drafts
         reference.server.prompts = (transcript.prompt,)
         rows = transcript.rows

@@ -78,7 +78,7 @@ class MlxLmEngine:
         return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
-        """Return the rows of target-only decoding whose samples are replaced by these tokens, [T, V]."""
+        """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         return np.concatenate([self._laws(logprobs) for logprobs in self._along(prompt, completion)])
 
     def _next(self, context: Sequence[int]) -> Logits:

@@ -58,7 +58,7 @@ def _dispatcher(*, kernel: "JITFunction", warmup_inputs: object) -> Callable[[_O
 
 
 class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
-    """Answers calls for random numbers: uniforms [B, L] to accept by, noise [B, V] to draw by."""
+    """Answers calls for random numbers: accept uniforms [B, L] and exponential noise [B, V]."""
 
     def __init__(self, uniforms: Tensor, times: Tensor) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
 
 @dataclass(frozen=True)
 class Raced:
-    """`rejection_sample`, which draws its noise before its kernels read it, so that it can be handed over."""
+    """`rejection_sample`, whose noise can be given: it is sampled before the kernels read it."""
 
     verify: Verify
     reads_draft: bool
@@ -102,7 +102,7 @@ class Raced:
 
 
 def load(*, reads_draft: bool) -> Raced:
-    """Return the token rule, or its point-mass form when the draft rows are withheld.
+    """Return the token rule, or its point-mass form without draft distributions.
 
     float64 uniforms, one exponential noise row per request, logits rows, the bonus token from the caller.
     """
