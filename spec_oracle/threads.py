@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final
 
 from spec_oracle.errors import SpecOracleError, SubjectRaisedError, not_installed
@@ -193,7 +194,7 @@ def _watch(main: int, over: threading.Event) -> None:
             signal.pthread_kill(main, signal.SIGVTALRM)
 
 
-def _on_signal(number: int, frame: Any) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     del number
     call = _state.call
     if call is not None and call.why:

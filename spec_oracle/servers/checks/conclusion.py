@@ -6,6 +6,7 @@ It is made here whether completions were judged by reported probabilities or by 
 import json
 import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -109,12 +110,17 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
 
 
 def conclude(
-    subject: ServerSubject, result: LawResult, distinguished: float, uncertain: str = ""
+    subject: ServerSubject,
+    result: LawResult,
+    scope: Sequence[str],
+    distinguished: float,
+    uncertain: str = "",
 ) -> LawResult:
     """Return the result of `joint`; it passes only if enough is detected and drafts were judged.
 
-    ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
-    says why no number of completions would detect less, "" where more would.
+    ``scope`` says how completions were compared. ``distinguished`` is the share of completions in bins that
+    differ beyond the first token; ``uncertain`` says why no number of completions would detect less, "" if
+    more would.
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings
     drafts, doubt, reason = completions.counted(), doubt_of(subject), ""
@@ -142,12 +148,12 @@ def conclude(
         f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}, "
         f"API {subject.server.api.name}"
     )
-    scope = [asked, *result.remarks.scope]
+    lines = [asked, *scope, *result.remarks.scope]
     if drafts.drafted is not None:
-        scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
-    scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
+        lines.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    lines.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
-    return replace(result, remarks=replace(result.remarks, scope=tuple(scope), do=do), findings=found)
+    return replace(result, remarks=replace(result.remarks, scope=tuple(lines), do=do), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:

@@ -100,9 +100,7 @@ class Distributions:
 
     def ask(self, prefix: Prefix, listed: int) -> Ask:
         """Return the request for the token after a prefix."""
-        number, tokens = prefix
-        text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
-        return Ask(text, 1, listed=listed)
+        return Ask(self.server.ids(prefix), 1, listed=listed)
 
     def _stream(self, some: Sequence[Prefix], listed: int, *, together: bool = False) -> Iterator[Completion]:
         ask = self.server.together if together else self.server.stream

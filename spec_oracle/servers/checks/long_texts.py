@@ -225,6 +225,7 @@ class JudgedCompletions:
 
     def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
         """Return the tokens of a completion, each in its own distribution, from one of them on."""
+        server = self.distributions.server
         prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
@@ -248,14 +249,13 @@ class JudgedCompletions:
                 doubt[place] = relative[place] / 2
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
-            text = (*self.distributions.server.prompts[number], *prefix[1])
-            follows = proposed_by_n_gram(text)
+            follows = proposed_by_n_gram(server.ids(prefix))
             if follows is not None and law.index(follows) >= 0:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
         places = np.arange(start, len(tokens))
-        before = len(self.distributions.server.prompts[number])
+        before = len(server.prompts[number])
         known = before + places if self.knows_positions else None
         left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
         return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)

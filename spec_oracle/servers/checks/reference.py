@@ -61,9 +61,8 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     if result.status is Status.FAILED:
         result = replace(result, shown=Shown(_counterexample(subject, counts, bins)))
     scope = f"{len(bins)} outcome bins, beside completions of {reference.client.url}"
-    result = replace(result, remarks=replace(result.remarks, scope=(scope, *result.remarks.scope)))
     distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
-    return conclude(subject, result, float(distinguished))
+    return conclude(subject, result, (scope,), float(distinguished))
 
 
 def beside(

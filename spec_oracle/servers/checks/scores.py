@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def _scores(
     known: Distributions, completions: Sequence[Prefix], scoring: Scoring, *, is_probe: bool = False
 ) -> Iterator[list[Listed]]:
     """Yield the log-probabilities listed at each token of completions."""
-    texts = [(*known.server.prompts[number], *tokens) for number, tokens in completions]
+    texts = [known.server.ids(completion) for completion in completions]
     scores = known.server.score(texts, scoring, is_probe=is_probe)
     for (_, tokens), rows in zip(completions, scores, strict=True):
         yield rows[len(rows) - len(tokens) :]
@@ -106,9 +106,9 @@ def wrong_scores(known: Distributions) -> str:
     Scores before temperature and filters are right, where one-token requests report those after.
     """
     server = known.server
-    longest = max(server.prompts, key=len)
-    (answer,) = server.complete([Ask(longest, SERVER_SCORED)])
-    text: Any = (*longest, *answer.tokens)
+    longest = max(range(len(server.prompts)), key=lambda number: len(server.prompts[number]))
+    (answer,) = server.complete([Ask(server.prompts[longest], SERVER_SCORED)])
+    text = server.ids((longest, answer.tokens))
     lengths = [*(one for one in SERVER_SCORED_PROMPTS if one < len(text)), len(text)]
     for scoring in SCORINGS:
         try:

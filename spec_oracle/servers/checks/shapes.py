@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
@@ -244,6 +244,6 @@ def greedy(subject: ServerSubject) -> str:
 
 def _greedily(subject: ServerSubject, prefixes: Sequence[Prefix]) -> list[Token]:
     """Return the token that a greedy one-token request gives after each prefix."""
-    prompts: Any = subject.server.prompts
-    asks = [Ask((*prompts[n], *tokens), 1, temperature=0.0) for n, tokens in prefixes]  # type: ignore[arg-type]
-    return [answer.tokens[0] for answer in subject.server.complete(asks)]
+    server = subject.server
+    asks = [Ask(server.ids(prefix), 1, temperature=0.0) for prefix in prefixes]
+    return [answer.tokens[0] for answer in server.complete(asks)]

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
-from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
+from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.apis import (
     Api,
@@ -124,6 +124,11 @@ class Server:
         ):
             self.ends.add(found.tokens[-1])
         return found
+
+    def ids(self, prefix: Prefix) -> Text:
+        """Return the token ids of a prompt and of the tokens after it; the server must take and show ids."""
+        number, tokens = prefix
+        return cast(Text, (*self.prompts[number], *tokens))
 
     def text(self, tokens: Sequence[Token]) -> str | None:
         """Return the text of token ids; None if the server does not return it."""
