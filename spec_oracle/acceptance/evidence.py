@@ -175,10 +175,8 @@ class AcceptanceEvidence:
         By the likelihood ratio: coverage `CONFIDENCE` in the limit of many calls. The logarithm of the
         likelihood is concave in that of the factor.
         """
-        best, least = (
-            self._best_size,
-            self.log_of_best_factor - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2,
-        )
+        best = self._best_size
+        least = self.log_of_best_factor - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2
         low, high = (_last(lambda size: self._fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
         return math.exp(best), math.exp(low), math.exp(high)
 

@@ -34,10 +34,8 @@ def run(options: Namespace) -> int:
     if guessed.arguments[:1] and guessed.arguments[0].name == "self":
         made = "write a function that makes the object and calls it, and name that function"
         raise InvalidInputError(f"SUBJECT: {name!r} is a method of a class: name the class, or {made}")
-    is_ready, stem = (
-        guessed.keeps_contract or is_engine(thing),
-        re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2]),
-    )
+    is_ready = guessed.keeps_contract or is_engine(thing)
+    stem = re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2])
     adapter = Path(f"{stem}_adapter.py")
     optional = () if is_engine(thing) else guessed.optional
     verify = "verify_tree" if guessed.layout == "tree" else "verify"
@@ -50,17 +48,12 @@ def run(options: Namespace) -> int:
         folder / f"test_{stem}_is_lossless.py": _test_text(stem, subjects, guessed.array),
     }
     _write(files, configuration, force=options.force)
-    told = [f"{name} keeps a contract as it is: no adapter is needed"] if is_ready else _told(name, guessed)
-    told = [*told, *_told_of_none(guessed)]
+    kept = [f"{name} keeps a contract as it is: no adapter is needed"]
+    lines = [*(kept if is_ready else _guesses(name, guessed)), *_audited_without(guessed)]
     if is_ready and guessed.layout == "tree":
-        told.append(f"to do, unless it is declared: {_ACCEPTS.format(verify, _TOP)}")
+        lines.append(f"to do, unless it is declared: {_ACCEPTS.format(verify, _TOP)}")
     fill = f"fill in the TODOs of {adapter}, then " if any("TODO" in text for text in files.values()) else ""
-    lines = [
-        *told,
-        f"written: {', '.join(map(str, [*files, *configuration]))}",
-        *notes,
-        f"next: {fill}{_NEXT}",
-    ]
+    lines += [f"written: {', '.join(map(str, [*files, *configuration]))}", *notes, f"next: {fill}{_NEXT}"]
     sys.stdout.write("\n".join(lines) + "\n")
     return OK
 
@@ -97,7 +90,7 @@ def _name_without(argument: Argument) -> str:
     return f"verify_without_{argument.name}"
 
 
-def _told_of_none(guessed: Guess) -> Iterator[str]:
+def _audited_without(guessed: Guess) -> Iterator[str]:
     """Yield which parameters may be None, and whether that is audited, too."""
     for argument in guessed.optional:
         audited = f"{_name_without(argument)} is audited, too"
@@ -140,7 +133,7 @@ def _write(files: Mapping[Path, str], added: Mapping[Path, str], *, force: bool)
         raise InvalidInputError(f"{error}; run `spec-oracle init` in a folder of your own") from None
 
 
-def _told(name: str, guessed: Guess) -> Iterator[str]:
+def _guesses(name: str, guessed: Guess) -> Iterator[str]:
     """Yield the guess for each parameter, and what is not known."""
     yield f"{name}: {_LAYOUTS[guessed.layout]}; {guessed.array}"
     said = [(argument.name, argument.said) for argument in guessed.arguments]

@@ -113,9 +113,7 @@ def read_baseline(file: Path) -> dict[str, TokensPerCall]:
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
     source = InputFile(file, "correct it, or delete the file and write it again with --update-baseline")
     source.require_keys((), ("baseline_version", "tool_version", "subjects"))
-    version = source.value(("baseline_version",), int)
-    if version != VERSION:
-        source.refuse(("baseline_version",), f"expected {VERSION}, got {version}")
+    source.require_version(("baseline_version",), VERSION)
     source.value(("tool_version",), str)
     return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
 
@@ -126,8 +124,7 @@ def _entry(source: InputFile, at: At) -> TokensPerCall:
     error = source.number((*at, "error"), 0.0, MOST_ERROR)
     tokens: dict[str, float] = {}
     names: dict[str, str] = {}
-    for number in range(len(source.value((*at, "instances"), list))):
-        one = (*at, "instances", number)
+    for one in source.entries((*at, "instances")):
         source.require_keys(one, ("instance", "digest", "block_efficiency"))
         name, digest = (source.value((*one, key), str) for key in ("instance", "digest"))
         if digest in names:

@@ -184,8 +184,7 @@ def _records(
     source: InputFile, key: str, own: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str, float | None]]:
     """Yield subject, check, reason and size of each entry; None for what has no size."""
-    for number in range(len(source.value((key,), list))):
-        here: At = (key, number)
+    for here in source.entries((key,)):
         source.require_keys(here, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
         subject, check, reason = (source.value((*here, name), str) for name in _ENTRY)
         for name, value, known in (("subject", subject, [*own]), ("check", check, [*CHECKS])):

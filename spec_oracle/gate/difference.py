@@ -97,12 +97,9 @@ _RANKS: Final[Mapping[str, int]] = {
 def _subjects(file: Path) -> dict[str, ReportedSubject]:
     """Return the subjects of a report by name, once each value that is compared has its type and range."""
     source = InputFile(file, "expected what `spec-oracle audit --format json` writes; audit again")
-    version = source.value(("schema_version",), int)
-    if version != SCHEMA_VERSION:
-        source.refuse(("schema_version",), f"expected {SCHEMA_VERSION}, got {version}")
+    source.require_version(("schema_version",), SCHEMA_VERSION)
     subjects: dict[str, ReportedSubject] = {}
-    for number in range(len(source.value(("subjects",), list))):
-        at: At = ("subjects", number)
+    for at in source.entries(("subjects",)):
         found, name = source.value(at, dict), source.value((*at, "subject"), str)
         if name in subjects:
             source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
@@ -126,8 +123,7 @@ def _subjects(file: Path) -> dict[str, ReportedSubject]:
 
 
 def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
-    for number in range(len(source.value(at, list))):
-        one = (*at, number)
+    for one in source.entries(at):
         name = source.value((*one, "name"), str)
         if (status := source.value((*one, "status"), str)) not in tuple(Status):
             source.refuse((*one, "status"), unknown(status, tuple(Status)))
@@ -140,8 +136,7 @@ def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
 
 def _figures(source: InputFile, at: At) -> Iterator[InstanceFigures]:
     digests: set[str] = set()
-    for number in range(len(source.value(at, list))):
-        one = (*at, number)
+    for one in source.entries(at):
         name = source.value((*one, "instance"), str)
         if (digest := source.value((*one, "digest"), str)) in digests:
             source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")

@@ -93,6 +93,16 @@ class InputFile:
     def _shown(self, found: Json) -> str:
         return f"{repr(found) if self._is_toml else json.dumps(found):.80}"
 
+    def entries(self, at: At) -> Iterator[At]:
+        """Yield the way to each entry of an array."""
+        for number in range(len(self.value(at, list))):
+            yield (*at, number)
+
+    def require_version(self, at: At, expected: int) -> None:
+        """Refuse a file of another version."""
+        if (version := self.value(at, int)) != expected:
+            self.refuse(at, f"expected {expected}, got {version}")
+
     def number(self, at: At, least: float, most: float = _LARGEST) -> float:
         """Return a number from ``least`` to ``most``; infinite ones and NaN are refused."""
         found = self.value(at, float)

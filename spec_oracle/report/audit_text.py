@@ -109,10 +109,9 @@ def failure_lines(subject: SubjectReport, check: CheckResult, command: str = "")
     if check.status is not Status.FAILED:
         return []
     found = subject.counterexample
-    is_shown_by = found is not None and check is _shown_by(subject)
-    shown, again = (
-        counterexample_lines(found) if found is not None and is_shown_by else ([], again_lines(check))
-    )
+    shown, again = list[str](), again_lines(check)
+    if found is not None and check is _shown_by(subject):
+        shown, again = counterexample_lines(found)
     if not again and subject.kind != "server":
         again = [f"reproduce: {command_for(subject, command, ['--check', check.name])}"]
     place = subject.code.place if "(at " not in check.detail else ""

