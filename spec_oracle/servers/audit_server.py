@@ -5,7 +5,6 @@ import json
 import sys
 import time
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 
 from spec_oracle.commands.options import (
@@ -33,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.servers.checks.distributions import Distributions, Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-    from spec_oracle.servers.checks.suite import audit_server
+    from spec_oracle.servers.checks.suite import audit_server, with_notes
     from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
@@ -85,10 +84,7 @@ def run(options: argparse.Namespace) -> int:
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
-    notes = filter(None, [written_to, kept.used if kept else ""])
-    (found,) = report.subjects
-    remarks = replace(found.remarks, notes=(*found.remarks.notes, *notes))
-    return write_audit(options, replace(report, subjects=(replace(found, remarks=remarks),)))
+    return write_audit(options, with_notes(report, written_to, kept.used if kept else ""))
 
 
 def _fields(given: list[str]) -> dict[str, object]:

@@ -98,10 +98,13 @@ def audit_server(
         subject.needs = needs(subject, options.alpha, options.skip)
         tell(planned(subject, options.budget))
     report = audit(subject, options=options, suite=SERVER)
+    return with_notes(report, taken(subject, report.subjects[0].checks))
+
+
+def with_notes(report: AuditReport, *notes: str) -> AuditReport:
+    """Return the report of a server with more notes; empty ones are left out."""
     (found,) = report.subjects
-    if not (done := taken(subject, found.checks)):
-        return report
-    remarks = replace(found.remarks, notes=(*found.remarks.notes, done))
+    remarks = replace(found.remarks, notes=(*found.remarks.notes, *filter(None, notes)))
     return replace(report, subjects=(replace(found, remarks=remarks),))
 
 
