@@ -170,7 +170,7 @@ def update_baseline(file: Path, report: AuditReport) -> list[str]:
     return list(new)
 
 
-def beside_baseline(
+def baseline_comparison(
     file: Path | None, *, update: bool = False
 ) -> Callable[[AuditReport], tuple[AuditReport, str]]:
     """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.

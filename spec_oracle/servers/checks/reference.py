@@ -57,7 +57,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
     theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
-    result, counts, bins = beside(ours, theirs, plan, replace(context, budget=seconds))
+    result, counts, bins = compare_completions(ours, theirs, plan, replace(context, budget=seconds))
     if result.status is Status.FAILED:
         result = replace(result, shown=Shown(_counterexample(subject, counts, bins)))
     scope = f"{len(bins)} outcome bins, beside completions of {reference.client.url}"
@@ -65,7 +65,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     return conclude(subject, result, (scope,), float(distinguished))
 
 
-def beside(
+def compare_completions(
     ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
 ) -> tuple[LawResult, Counts, list[Bin]]:
     """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
@@ -132,7 +132,7 @@ def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Co
     return np.array(counts, dtype=np.int64), [own for _, own in found]
 
 
-def beside_reference(subject: ServerSubject, context: Context, unknown: Mapping[str, str]) -> Iterator[Trial]:
+def reference_trials(subject: ServerSubject, context: Context, unknown: Mapping[str, str]) -> Iterator[Trial]:
     """Yield the trials of fields of which one-token requests show nothing, if there is a reference.
 
     None where the reference serves another model, or shows other tokens.
@@ -144,10 +144,10 @@ def beside_reference(subject: ServerSubject, context: Context, unknown: Mapping[
         return
     spelt = spellings(0)
     for number, name in enumerate(one for one, why in unknown.items() if why.startswith(NO_EFFECT)):
-        yield partial(_field_beside, subject, name, spelt[name], number)
+        yield partial(_field_compared, subject, name, spelt[name], number)
 
 
-def _field_beside(
+def _field_compared(
     subject: ServerSubject, name: str, ways: Sequence[Fields], number: int, context: Context
 ) -> Tried:
     """Compare completions under one field, in the first of its spellings that both servers take."""
@@ -163,7 +163,7 @@ def _field_beside(
         for n, one in enumerate(both)
     )
     wanted = replace(plan, detect=effort.SERVER_SHAPES_TV, requests=None)
-    result, *_ = beside(ours, theirs, wanted, context)
+    result, *_ = compare_completions(ours, theirs, wanted, context)
     seen = f"{result.measured.draws:,} completions beside as many of the reference"
     wrong = f"{seen} are distributed differently" if result.status is Status.FAILED else ""
     detects = result.findings.smallest_detectable_tv or math.inf

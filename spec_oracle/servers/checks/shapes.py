@@ -38,7 +38,7 @@ from spec_oracle.servers.checks.fields import (
 )
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
-from spec_oracle.servers.checks.reference import beside_reference
+from spec_oracle.servers.checks.reference import reference_trials
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
 from spec_oracle.statistics import split
@@ -65,7 +65,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     trials: list[Trial] = [
         partial(judge_by_rows, subject, one, number) for number, one in enumerate(combinations_of(axes))
     ]
-    trials += beside_reference(subject, context, unknown)
+    trials += reference_trials(subject, context, unknown)
     rate, done = split(context.rate, 2 * len(trials)), list[Tried]()
     for trial in trials:
         left = context.budget - (time.monotonic() - start)

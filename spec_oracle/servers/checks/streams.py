@@ -29,8 +29,8 @@ from spec_oracle.servers.contract import Ask
 SERVER_PAIRS_TV: Final = 0.5
 SERVER_PAIRS_WANTED: Final = 0.25
 # The same of completions that are seeded, or beside other traffic.
-SERVER_BESIDE_TV: Final = 0.3
-SERVER_BESIDE_WANTED: Final = 0.2
+SERVER_ALIKE_TV: Final = 0.3
+SERVER_ALIKE_WANTED: Final = 0.2
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
 SERVER_STREAMED: Final = 8  # Seeded completions that are streamed, too.
 
@@ -208,7 +208,7 @@ def alike(
     alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
     own = Experiment(what, "1 completion", dict, some)
-    sizes = Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED)
+    sizes = Effort(tv=SERVER_ALIKE_TV, look=AT_ONCE, wanted=SERVER_ALIKE_WANTED)
     return compared(own, others, context, sizes)
 
 
