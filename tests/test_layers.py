@@ -48,7 +48,6 @@ LAYERS = (
         "spec_oracle.language_models.report",
     },
     {"spec_oracle.commands.options"},
-    {"spec_oracle.language_models.command"},
     {
         "spec_oracle.commands",
         "spec_oracle.acceptance.command",

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 import verifiers
 from spec_oracle.commands.options import (
     OK,
+    PAIR,
     Command,
     arithmetic,
     file_to_write,
     flag,
     jobs,
+    pair_of,
+    prompts_of,
     report_options,
+    require_files_or_prompts,
     several,
     value,
     write_report,
     written_if_interrupted,
 )
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
 
