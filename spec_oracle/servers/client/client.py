@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
@@ -28,6 +29,9 @@ from spec_oracle.errors import InvalidInputError, not_installed
 from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
 from spec_oracle.version import tool_version
+
+if TYPE_CHECKING:
+    import httpx
 
 LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
@@ -43,7 +47,25 @@ ANSWERED = "others are answered"
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
+LARGEST_ANSWER = 2**24
+"""Bytes; no answer of a few tokens is longer."""
+
+NO_CONNECTION = "no connection"
+
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
+
+
+class AgainError(Exception):
+    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
+
+    ``message`` is what a server in working order says of a request that it fails at.
+    """
+
+    def __init__(
+        self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0, message: str = ""
+    ) -> None:
+        super().__init__(cause)
+        self.cause, self.is_doubtful, self.pause, self.message = cause, is_doubtful, pause, message
 
 
 @dataclass(frozen=True)
@@ -117,7 +139,7 @@ class Client:
             raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         most = self.limits.concurrency
-        self._connections = Connections(most, key)
+        self._http = _connections(most, key)
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
         self._answered, self._slowest = 0, 0.0
@@ -128,7 +150,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         """Close all connections; nothing can be asked afterwards."""
         self._pool.shutdown(cancel_futures=True)
-        self._connections.close()
+        self._http.close()
 
     @property
     def pace(self) -> float:
@@ -246,14 +268,23 @@ class Client:
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
     def _attempt(self, request: Request, name: str) -> Json:
-        timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
+        """Send a request once, and return what it is answered; raises `AgainError` for a failed attempt."""
+        httpx, timeout = _httpx(), min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
-        response = self._connections.attempt(self.url + request.path, content, headers, timeout)
-        self._judge(response.status, response.text, response.headers)
-        is_text = request.body is None or request.body.get("stream")
+        method, until = "GET" if content is None else "POST", time.monotonic() + timeout
+        asked = partial(self._http.stream, method, self.url + request.path, content=content, headers=headers)
         try:
-            return response.text if is_text else json.loads(response.text)
+            with asked(timeout=timeout) as response:
+                text = _body(response, until)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise AgainError(f"{NO_CONNECTION} ({error!s:.200})", is_doubtful=False) from None
+        except (httpx.TransportError, httpx.DecodingError, TimeoutError) as error:
+            is_late = isinstance(error, httpx.TimeoutException | TimeoutError) or time.monotonic() > until
+            raise AgainError(f"no answer in {timeout:.3g} s" if is_late else "connection broken") from None
+        self._judge(response.status_code, text, response.headers)
+        try:
+            return text if request.body is None or request.body.get("stream") else json.loads(text)
         except ValueError:
             raise AgainError("an answer that is not JSON") from None
 
@@ -277,65 +308,16 @@ class Client:
         return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
 
 
-if TYPE_CHECKING:
-    import httpx
-
-LARGEST_ANSWER = 2**24
-"""Bytes; no answer of a few tokens is longer."""
-
-NO_CONNECTION = "no connection"
-
-
-class AgainError(Exception):
-    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
-
-    ``message`` is what a server in working order says of a request that it fails at.
-    """
-
-    def __init__(
-        self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0, message: str = ""
-    ) -> None:
-        super().__init__(cause)
-        self.cause, self.is_doubtful, self.pause, self.message = cause, is_doubtful, pause, message
-
-
-@dataclass(frozen=True)
-class Response:
-    """A whole response over HTTP."""
-
-    status: int
-    text: str
-    headers: Mapping[str, str]
-
-
-class Connections:
-    """Up to ``most`` connections to one server: no proxies, no redirects, TLS verified."""
-
-    def __init__(self, most: int, headers: Mapping[str, str]) -> None:
-        httpx = _httpx()
-        self.http = httpx.Client(
-            verify=httpx.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
-            trust_env=False,
-            headers={"User-Agent": f"spec-oracle/{tool_version()}", **headers},
-            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
-        )
-
-    def attempt(self, url: str, content: str | None, headers: Mapping[str, str], timeout: float) -> Response:
-        """Send a POST of ``content``, a GET without; raises `AgainError` after ``timeout`` seconds, about."""
-        httpx, until, method = _httpx(), time.monotonic() + timeout, "GET" if content is None else "POST"
-        asked = {"content": content, "headers": headers, "timeout": timeout}
-        try:
-            with self.http.stream(method, url, **asked) as response:
-                return Response(response.status_code, _body(response, until), response.headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise AgainError(f"{NO_CONNECTION} ({error!s:.200})", is_doubtful=False) from None
-        except (httpx.TransportError, httpx.DecodingError, TimeoutError) as error:
-            is_late = isinstance(error, httpx.TimeoutException | TimeoutError) or time.monotonic() > until
-            raise AgainError(f"no answer in {timeout:.3g} s" if is_late else "connection broken") from None
-
-    def close(self) -> None:
-        """Close all connections."""
-        self.http.close()
+def _connections(most: int, headers: Mapping[str, str]) -> "httpx.Client":
+    """Return up to ``most`` connections: no proxies, no redirects, TLS verified."""
+    library = _httpx()
+    connections: httpx.Client = library.Client(
+        verify=library.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
+        trust_env=False,
+        headers={"User-Agent": f"spec-oracle/{tool_version()}", **headers},
+        limits=library.Limits(max_connections=most, max_keepalive_connections=most),
+    )
+    return connections
 
 
 def _body(response: "httpx.Response", until: float) -> str:
