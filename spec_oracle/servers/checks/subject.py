@@ -206,20 +206,6 @@ class ServedOutcomes(Generic[Outcome]):
         return some
 
 
-@dataclass(frozen=True)
-class Need:
-    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
-
-    count: int
-    what: str
-    each: float
-
-    @property
-    def seconds(self) -> float:
-        """How long that takes."""
-        return self.count / max(self.each, 1e-9)
-
-
 @dataclass
 class ServerSubject:
     """A server under audit.
@@ -230,7 +216,6 @@ class ServerSubject:
     of the draft. ``sampled_apart`` are completions of the first prompt, sampled at other times than those of
     `joint`; ``grammars`` the fields of a grammar and of a JSON schema, if the server has them. Only
     completions of ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
-    ``needs`` is the plan: what each check needs, by name.
     """
 
     name: str
@@ -244,7 +229,6 @@ class ServerSubject:
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     grammars: Sequence[Mapping[str, Json]] = ()
     drafts_from: int | None = None
-    needs: Mapping[str, Need] = field(default_factory=dict)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""

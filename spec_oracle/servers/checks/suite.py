@@ -5,9 +5,9 @@ The plan says how many requests each check needs, and how long they take; nothin
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Final
 
@@ -41,7 +41,7 @@ from spec_oracle.servers.checks.model import model
 from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
-from spec_oracle.servers.checks.subject import Need, ServerSubject
+from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, ServerError
 from spec_oracle.statistics import draws_needed_by_g
@@ -94,11 +94,12 @@ def audit_server(
 ) -> AuditReport:
     """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
     _end_after(subject, options.budget)
+    wanted: Mapping[str, Need] = {}
     with suppress(ServerError):  # a server that does not answer is for the first check to report
-        subject.needs = needs(subject, options.alpha, options.skip)
-        tell(planned(subject, options.budget))
+        wanted = needs(subject, options.alpha, options.skip)
+        tell(planned(subject, wanted, options.budget))
     report = audit(subject, options=options, suite=SERVER)
-    return with_notes(report, taken(subject, report.subjects[0].checks))
+    return with_notes(report, taken(wanted, report.subjects[0].checks))
 
 
 def with_notes(report: AuditReport, *notes: str) -> AuditReport:
@@ -106,6 +107,20 @@ def with_notes(report: AuditReport, *notes: str) -> AuditReport:
     (found,) = report.subjects
     remarks = replace(found.remarks, notes=(*found.remarks.notes, *filter(None, notes)))
     return replace(report, subjects=(replace(found, remarks=remarks),))
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
+
+    count: int
+    what: str
+    each: float
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.count / max(self.each, 1e-9)
 
 
 def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) -> dict[str, Need]:
@@ -151,9 +166,9 @@ def pace(server: Server, tokens: int) -> float:
     return len(asks) / max(server.client.now() - started, 1e-6)
 
 
-def planned(subject: ServerSubject, budget: float) -> str:
-    """Return the plan in words: what the large checks need, how long all take, and what would need less."""
-    if not (wanted := subject.needs):
+def planned(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
+    """Return the plan in words: the needs of the large checks, the time of all, and what would need less."""
+    if not wanted:
         return "plan: no check is asked for"
     largest = max(wanted, key=lambda name: wanted[name].seconds)
     large = [name for name in wanted if name in (*LARGE, largest)]
@@ -168,12 +183,12 @@ def planned(subject: ServerSubject, budget: float) -> str:
     if wanted[largest].seconds <= budget:
         return f"plan: {line}; {total} in all"
     more = f"more than --budget {budget:g} for a check, which ends all after {total}"
-    return f"plan: {line}; that is {more}: {_cheaper(subject, budget)}"
+    return f"plan: {line}; that is {more}: {_cheaper(subject, wanted, budget)}"
 
 
-def _cheaper(subject: ServerSubject, budget: float) -> str:
-    """Say what would need less; "" never."""
-    wanted, detect = subject.needs, subject.plan.detect
+def _cheaper(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
+    """Return the options that would need less."""
+    detect = subject.plan.detect
     ways = [f"--budget {math.ceil(1.2 * max(need.seconds for need in wanted.values()))}"]
     joint, long = (wanted[name].seconds if name in wanted else 0.0 for name in LARGE)
     if joint > budget:
@@ -187,12 +202,12 @@ def _cheaper(subject: ServerSubject, budget: float) -> str:
     return f"give {', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else f"give {ways[0]}"
 
 
-def taken(subject: ServerSubject, checks: Iterable[CheckResult]) -> str:
+def taken(wanted: Mapping[str, Need], checks: Iterable[CheckResult]) -> str:
     """Return how much of the plan was done, and in how long."""
     done = {check.name: check for check in checks}
     said = [
         f"{name} {done[name].measured.draws:,} of {need.count:,} {need.what}, {in_words(done[name].seconds)}"
-        for name, need in subject.needs.items()
+        for name, need in wanted.items()
         if name in LARGE and name in done and done[name].measured.draws
     ]
     return f"plan: {'; '.join(said)}" if said else ""
