@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spec_oracle.contracts.completion import Completion, Prompt
+from spec_oracle.contracts.completion import Completion, Prefix, Prompt
 from spec_oracle.errors import SubjectRaisedError
 
 Json: TypeAlias = Any
@@ -51,6 +51,12 @@ def impossible_counts(found: Completion) -> str:
             "whose first token cannot be a draft"
         )
     return ""
+
+
+def prefixes_of(completion: Prefix, start: int = 0) -> list[Prefix]:
+    """Return the prefixes before the tokens of a completion, from one of them on."""
+    number, tokens = completion
+    return [(number, tokens[:end]) for end in range(start, len(tokens))]
 
 
 @dataclass(frozen=True)

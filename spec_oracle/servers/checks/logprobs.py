@@ -11,12 +11,12 @@ from typing import Final
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
-from spec_oracle.contracts.completion import Completion, Prefix
+from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import wrong_scores
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
 
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3
@@ -59,7 +59,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
 
 def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:
     """Compare a completion with one-token requests; ask again where they differ: noise may be the cause."""
-    prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
+    prefixes = prefixes_of((number, completion.tokens))
     allowed = distributions.tolerance
 
     def asked() -> ReportedLogprobs:

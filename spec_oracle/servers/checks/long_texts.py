@@ -38,7 +38,7 @@ from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
+from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError, prefixes_of
 from spec_oracle.statistics.long_completions import (
     BY_P,
     Scored,
@@ -226,7 +226,7 @@ class JudgedCompletions:
     def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
         """Return the tokens of a completion, each in its own distribution, from one of them on."""
         server = self.distributions.server
-        prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
+        prefixes = prefixes_of((number, tokens), start)
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))

@@ -25,7 +25,7 @@ from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, OutOfTimeError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
 
 # Tokens after which the distributions of a server and of its reference are compared, and samples of one token
 # where these are not reported.
@@ -102,7 +102,7 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
             completions = along.sample(1)
             for one in (own, theirs):
                 fetch_along(one, completions)
-            prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
+            prefixes = [one for completion in completions for one in prefixes_of(completion, 1)]
             compare(prefixes, own, theirs, apart)
             server.tell("model", len(apart.distances), SERVER_MODEL_TOKENS)
     except OutOfTimeError:

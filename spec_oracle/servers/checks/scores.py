@@ -17,7 +17,7 @@ from spec_oracle.audit.logprobs import SEEN_MASS, Logs, difference
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring
-from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 SERVER_SCORED_PROMPTS: Final = (4, 12, 48)  # Tokens of prompts whose scores are compared, and the whole one.
@@ -29,11 +29,7 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
     if isinstance(known, Weights):
         known.compute(completions)
         return
-    missing = [
-        (number, tokens)
-        for number, tokens in completions
-        if any((number, tokens[:end]) not in known.logs for end in range(1, len(tokens)))
-    ]
+    missing = [one for one in completions if any(place not in known.logs for place in prefixes_of(one, 1))]
     if not missing:
         return
     if known.along is None:
@@ -43,7 +39,7 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
         width = source.server.client.limits.concurrency
         for start in range(0, len(missing), width):
             some = missing[start : start + width]
-            prefixes = [(n, tokens[:end]) for n, tokens in some for end in range(1, len(tokens))]
+            prefixes = [prefix for completion in some for prefix in prefixes_of(completion, 1)]
             # The longest first, each in its own slot: the cache of it holds the shorter ones.
             prefixes.sort(key=lambda prefix: -len(prefix[1]))
             if source.server.takes_lists:
@@ -54,8 +50,8 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
         source.ask_again(prefixes)
         known.differ = source.differ
         return
-    for (number, tokens), rows in zip(missing, _scores(source, missing, scoring), strict=True):
-        known.logs.update(((number, tokens[:end]), row) for end, row in enumerate(rows))
+    for completion, rows in zip(missing, _scores(source, missing, scoring), strict=True):
+        known.logs.update(zip(prefixes_of(completion), rows, strict=True))
 
 
 def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
@@ -65,7 +61,7 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
     """
     server, reference = known.server, known.reference
     (answer,) = server.complete([Ask(server.prompts[0], SERVER_SCORED)])
-    prefixes: list[Prefix] = [(0, answer.tokens[:end]) for end in range(len(answer.tokens))]
+    prefixes = prefixes_of((0, answer.tokens))
     known.fetch(prefixes)
     ways: list[tuple[Distributions, Scoring | None]] = [(known, scoring) for scoring in SCORINGS]
     if reference is not None and reference.listed:

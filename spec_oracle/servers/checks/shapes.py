@@ -40,7 +40,7 @@ from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.reference import reference_trials
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError, prefixes_of
 from spec_oracle.statistics import split
 
 _COARSEST: Final = 0.7
@@ -228,7 +228,7 @@ def greedy(subject: ServerSubject) -> str:
     length = effort.SERVER_LONGER * subject.plan.tokens
     for number, prompt in enumerate(server.prompts):
         (answer,) = server.complete([Ask(prompt, length, temperature=0.0)])
-        prefixes: list[Prefix] = [(number, answer.tokens[:end]) for end in range(len(answer.tokens))]
+        prefixes = prefixes_of((number, answer.tokens))
         alone = _greedily(subject, prefixes)
         for prefix, token, expected in zip(prefixes, answer.tokens, alone, strict=True):
             if token == expected:

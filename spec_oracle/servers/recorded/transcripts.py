@@ -16,6 +16,7 @@ from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Weights
+from spec_oracle.servers.contract import prefixes_of
 
 
 @dataclass(frozen=True)
@@ -70,16 +71,12 @@ def _logs(row: Mapping[str, float] | None) -> Logs | None:
 def line_of(completion: Prefix, reported: Distributions, drafts: Distributions | Weights | None) -> str:
     """Return a completion of an audit as a line of a file."""
     number, tokens = completion
-    prefixes = [(number, tokens[:end]) for end in range(len(tokens))]
     sampling = {name: getattr(reported.server.sampling, name) for name in _FIELDS}
-    line: dict[str, object] = {
-        "prompt": reported.server.prompts[number],
-        "tokens": tokens,
-        "sampling": sampling,
-    }
+    prompt = reported.server.prompts[number]
+    line: dict[str, object] = {"prompt": prompt, "tokens": tokens, "sampling": sampling}
     for name, rows in (("rows", reported), ("draft_rows", drafts)):
         if rows is not None:
-            line[name] = [rows.logs.get(prefix) for prefix in prefixes]
+            line[name] = [rows.logs.get(prefix) for prefix in prefixes_of(completion)]
     if reported.is_noisy:
         line["noise"] = math.log1p(reported.relative_error) / 2
     return json.dumps(line)
