@@ -88,8 +88,8 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 
 
 def _run_pair(options: Namespace, names: list[str]) -> int:
-    from spec_oracle.language_models import report
     from spec_oracle.language_models.efficiency import pair_efficiency
+    from spec_oracle.report import efficiency
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
@@ -102,9 +102,9 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
     plan = Plan("prompt", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
     with showing_progress() as tell, rows_for(options.output, plan, options.jobs, tell) as rows:
         result = pair_efficiency(title, names, rows)
-        write_report(options, report.FORMATS, result)
+        write_report(options, efficiency.PAIR_FORMATS, result)
         if options.plot is not None:
-            report.save_pair_plot(result, options.plot)
+            efficiency.save_pair_plot(result, options.plot)
     return OK
 
 
