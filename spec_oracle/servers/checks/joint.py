@@ -56,6 +56,7 @@ from spec_oracle.servers.contract import OutOfTimeError
 from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, homogeneity, offending_cells
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
+SERVER_PILOT_PART: Final = 0.1  # Part of the time for the completions that measure the pace.
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
 SERVER_SMALLEST_BIN: Final = 0.004
 
@@ -77,7 +78,7 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
 
     If they draft nothing and longer ones do, `long-texts` judges the longer ones instead.
     """
-    subject.completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+    subject.completions.pilot(SERVER_PILOT_PART * context.budget)
     subject.probe_drafts()
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"

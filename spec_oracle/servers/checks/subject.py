@@ -33,6 +33,8 @@ from spec_oracle.statistics.streams import stream
 
 Outcome = TypeVar("Outcome")
 
+# Tests of single tokens must detect so many times the TV of `joint`, `SERVER_ONE_TOKEN_TV` at most.
+SERVER_ONE_TOKEN_COARSER: Final = 2.5
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 # Tokens of the longer completions that are tried if none of `joint` drafts: some servers draft only for
 # requests of more than 256 tokens.
@@ -41,7 +43,6 @@ SERVER_PROBED: Final = (256, 512)
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
 UNCHECKED = "could not check that the server samples from the probabilities it reports: see plain-law"
-
 
 UNCONFIRMED = (
     "this contradicts the probabilities that the server reports, but plain-law could not confirm these; "
@@ -95,7 +96,7 @@ class ServerPlan:
     @property
     def coarse(self) -> float:
         """The total variation that tests of single tokens must detect."""
-        return min(effort.SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
+        return min(SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
 
 
 @dataclass
