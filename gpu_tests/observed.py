@@ -15,8 +15,7 @@ import verifiers
 from gpu_tests.pair import Pair
 from spec_oracle.exact.call import call_verifier
 from spec_oracle.language_models import CachedModel, Truncation
-from spec_oracle.language_models.accepted_given_drafts import without_unused_tokens
-from spec_oracle.language_models.decoding import Reader, RunningBatch, decode
+from spec_oracle.language_models.decoding import Reader, RunningBatch, decode, without_unused_tokens
 from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 
 

@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from spec_oracle.language_models import LanguageModel, Truncation, load_language_model
-from spec_oracle.language_models.loading import first_layers
+from spec_oracle.language_models.models import first_layers
 
 FIELDS = (
     *("vocab_size", "hidden_size", "intermediate_size"),

@@ -14,7 +14,7 @@ from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation, load_language_model
 from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.language_models.decoding import decode
-from spec_oracle.language_models.loading import first_layers
+from spec_oracle.language_models.models import first_layers
 
 PROMPT = [1, 2, 0]
 

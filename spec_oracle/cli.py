@@ -64,7 +64,7 @@ _ASCII = {"✓": "+", "✗": "x", "–": "-", "—": "-", "…": "..."}
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that a terminal lacks, ours by marks that stay apart, those of other code by "?"."""
+    """Replace characters that a terminal lacks: ours by different marks in ASCII, others by "?"."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]

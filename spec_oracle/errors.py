@@ -48,7 +48,7 @@ class ContractError(SpecOracleError):
 
 
 class ImpossibleOutputError(ContractError):
-    """What code under test returned has the right form, but is nothing that any target can emit.
+    """The result of code under test has the right form, but no target can emit it.
 
     ``share`` of the requests of the call are concerned. In every call, that is a mistake of the wrapper, as
     ids that begin at 1; only after some drafts or at some sizes, it is an output to which the target gives

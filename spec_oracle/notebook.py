@@ -1,4 +1,4 @@
-"""What notebooks show of reports and laws: a line, and a small table in HTML."""
+"""Reports and distributions in notebooks: a line, and a small table in HTML."""
 
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""Which line of whose code: what is said of an error names a file and a line of the user's own code."""
+"""Find the line of the user's own code that an error or a function belongs to, for messages."""
 
 import inspect
 import sysconfig
@@ -20,7 +20,7 @@ _STANDARD = sysconfig.get_path("stdlib")
 
 
 def short_path(path: Path) -> Path:
-    """Return a path without what is of this machine: from the package on, or from the working directory."""
+    """Return a path relative to the installed packages or to the working directory."""
     if "site-packages" in path.parts:
         return Path(*path.parts[path.parts.index("site-packages") + 1 :])
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
@@ -73,7 +73,7 @@ def _shown(line: tuple[str, int]) -> str:
 
 
 def defined_at(thing: Any) -> str:
-    """Return "file:line" where a function, or what is called in an object, is defined; "" where unknown."""
+    """Return "file:line" of the definition of a function or of an object's call; "" if unknown."""
     while True:
         if isinstance(thing, partial):
             thing = thing.func

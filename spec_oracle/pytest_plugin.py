@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RATE] = _Rate(config.getoption("--spec-oracle-alpha"))
 
 
-def checks_of(subject: Any, **options: Any) -> list[Any]:
+def checks_of(subject: object, **options: Any) -> list[Any]:
     """Return the checks of a subject, to parametrise a test with; each is called without arguments.
 
     ``subject`` is one of `spec_oracle.audit.audit`; ``options`` are fields of `AuditOptions` except
@@ -77,7 +77,7 @@ def checks_of(subject: Any, **options: Any) -> list[Any]:
 class _SharedAudit:
     """The audit of a subject with the checks that were ``selected``; ``options.alpha`` is its rate."""
 
-    def __init__(self, subject: Any, options: "AuditOptions") -> None:
+    def __init__(self, subject: object, options: "AuditOptions") -> None:
         self.subject, self.options = subject, options
         self.selected: set[str] = set()
 
@@ -173,7 +173,7 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
     calls = 0
 
-    def check(*subjects: Any, **options: Any) -> None:
+    def check(*subjects: object, **options: Any) -> None:
         from spec_oracle.audit import AuditOptions, audit
         from spec_oracle.errors import InvalidInputError
         from spec_oracle.report import AUDIT_FORMATS

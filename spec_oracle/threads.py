@@ -1,4 +1,4 @@
-"""How code under test runs in this process: one thread for torch, and another that watches its calls.
+"""Run code under test in this process: one thread for torch, and another that watches its calls.
 
 What a call raises, changes, or waits for is a result, and harms nothing else.
 
@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final
 
 from spec_oracle.errors import SpecOracleError, SubjectRaisedError, not_installed
@@ -68,7 +69,7 @@ class _GuardedCall:
 
 @dataclass
 class _State:
-    """What is known of the calls of this process; only the main thread begins and ends calls."""
+    """The state of the calls of this process; only the main thread begins and ends calls."""
 
     call: _GuardedCall | None = None
     most: float = float("inf")
@@ -193,7 +194,7 @@ def _watch(main: int, over: threading.Event) -> None:
             signal.pthread_kill(main, signal.SIGVTALRM)
 
 
-def _on_signal(number: int, frame: Any) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     del number
     call = _state.call
     if call is not None and call.why:

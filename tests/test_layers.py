@@ -43,12 +43,8 @@ LAYERS = (
     {"spec_oracle.acceptance", "spec_oracle.servers", "spec_oracle.third_party"},
     {"spec_oracle.gate", "spec_oracle.sweeps"},
     {"spec_oracle.report"},
-    {
-        "spec_oracle.acceptance.report",
-        "spec_oracle.language_models.report",
-    },
+    {"spec_oracle.acceptance.report"},
     {"spec_oracle.commands.options"},
-    {"spec_oracle.language_models.command"},
     {
         "spec_oracle.commands",
         "spec_oracle.acceptance.command",

@@ -25,11 +25,11 @@ import numpy as np
 from spec_oracle.audit import AuditOptions, AuditReport
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.language_models import load_language_model
-from spec_oracle.language_models.loading import smollm2_file
+from spec_oracle.language_models.models import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.checks.distributions import Weights, of_weights
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.checks.weights import Weights, of_weights
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask

@@ -18,9 +18,9 @@ from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
 from spec_oracle.audit import AuditOptions
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import formatted
+from spec_oracle.servers.checks.distributions import Weights
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.client import Client, Limits, Request
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import ServerError

@@ -15,14 +15,17 @@ from spec_oracle.commands.options import (
     add,
     file_to_write,
     jobs,
+    pair_of,
+    pair_options,
     positive,
     progress,
+    prompts_of,
     report_options,
+    require_files_or_prompts,
     several,
     value,
     write_report,
 )
-from spec_oracle.language_models.command import pair_of, pair_options, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 
 

@@ -25,7 +25,8 @@ from spec_oracle.errors import EngineError, InvalidInputError, unknown
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import connect
-from spec_oracle.servers.recorded.transcripts import Transcripts, line_of, read_all
+from spec_oracle.servers.recorded.checks import Transcripts
+from spec_oracle.servers.recorded.transcripts import line_of, read_all
 
 ROOT: Final = Path(__file__).parents[2]
 

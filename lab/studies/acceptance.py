@@ -30,8 +30,8 @@ from spec_oracle.acceptance.log import LoggedCalls, read_calls
 from spec_oracle.acceptance.recorder import Recorder
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.arrays import Floats
+from spec_oracle.commands.options import prompts_of
 from spec_oracle.language_models import LanguageModel, load_language_model
-from spec_oracle.language_models.command import prompts_of
 from spec_oracle.language_models.decoding import decode
 from spec_oracle.report.table import markdown_table, percent
 from spec_oracle.statistics import DEFAULT_MISS

@@ -20,6 +20,8 @@ from spec_oracle.report.audit_text import alarm_text, verdicts_text
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
+TITLE = "Released samplers and engines: results"
+
 BUDGET = 60.0
 """Seconds for each check that draws: enough to decide the law of interpreted kernels, too."""
 
@@ -60,7 +62,7 @@ def page(names: Sequence[str], rows: Sequence[dict[str, Any]], command: str) -> 
     alarm = f"; {alarm_text(AuditOptions.alpha)}" if any(row["is_drawn"] for row in listed) else ""
     counts = f"{verdicts_text(row['verdict'] for row in listed)}{alarm}; seed {AuditOptions.seed}"
     table, sections = table_of([row["cells"] for row in listed]), [row["section"] for row in listed]
-    return "\n\n".join(["# spec-oracle audit", made_by(command), counts, table, *sections]) + "\n"
+    return "\n\n".join([f"# {TITLE}", made_by(command), counts, table, *sections]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,8 +19,8 @@ import torch
 
 from lab.studies.provider_models import Served, served
 from spec_oracle.audit.long_tokens import N_GRAM
+from spec_oracle.commands.options import prompts_of
 from spec_oracle.language_models import load_language_model
-from spec_oracle.language_models.command import prompts_of
 from spec_oracle.report.table import markdown_table
 from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.servers.checks.subject import SERVER_TOKENS

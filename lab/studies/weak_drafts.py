@@ -17,7 +17,7 @@ from lab.studies.aggregate import TIE, losses
 from lab.studies.document import percent
 from lab.studies.measure import BALANCED, OURS, Record, enumerated, measured_by_nodes
 from lab.studies.toys import Toy
-from spec_oracle.language_models.command import prompts_of
+from spec_oracle.commands.options import prompts_of
 from spec_oracle.language_models.cuts import cut_instance
 from spec_oracle.report.table import markdown_table
 

@@ -1,4 +1,4 @@
-"""Accepted counts of an engine beside what each rule should accept of the very same drafts."""
+"""Compare the accepted tokens that an engine logged with what a rule should accept of the same drafts."""
 
 from spec_oracle.acceptance.figures import Acceptance, Definition, RuleFigures, acceptance
 from spec_oracle.acceptance.rules import RULES

@@ -1,4 +1,4 @@
-"""``spec-oracle acceptance``: accepted counts of an engine beside what its rule should accept."""
+"""``spec-oracle acceptance``: compare the accepted tokens of an engine with those of its rule."""
 
 from argparse import Namespace
 from pathlib import Path

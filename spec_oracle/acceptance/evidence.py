@@ -1,4 +1,4 @@
-"""What accepted counts say against the distribution that a rule gives them on the same drafts.
+"""Evidence against a rule: the counts of a log, by their distribution under the rule on the same drafts.
 
 The drafts of a call fix the distribution of its accepted length n, but later contexts depend on n. So the
 deciding test assumes nothing of them: for any other distribution that is known before n is, the product over
@@ -47,7 +47,7 @@ BISECTIONS = 40
 
 @dataclass(frozen=True)
 class Chances:
-    """Chances to accept each draft after those before it, [N, L]: as known, and bounds of them."""
+    """Probability to accept each draft once the ones before it are accepted, [N, L]: known, and bounds."""
 
     known: Floats
     lower: Floats
@@ -96,7 +96,7 @@ class LogPart:
 
 @dataclass(frozen=True)
 class AcceptanceEvidence:
-    """Counts ``accepted`` int [N] beside a rule's ``chances``, and the chances [N, L] of ``others``.
+    """The counts ``accepted`` int [N], the ``chances`` of the rule, and those [N, L] of ``others``.
 
     ``parts`` of the calls, by name, are known before their counts are.
     """
@@ -115,7 +115,7 @@ class AcceptanceEvidence:
 
     @property
     def log_families(self) -> list[list[float]]:
-        """Log likelihoods of the counts under what is not the rule, in all calls or in a part of them."""
+        """Log likelihoods of the counts under alternatives to the rule, in all calls or in a part of them."""
         return [*self.log_everywhere, *self._log_parts]
 
     @cached_property
@@ -124,7 +124,7 @@ class AcceptanceEvidence:
 
     @cached_property
     def log_everywhere(self) -> list[list[float]]:
-        """Log likelihoods of the counts under what is not the rule: factors, tilts, and other rules."""
+        """Log likelihoods of the counts under alternatives in all calls: factors, tilts, and other rules."""
         own, lengths = self.chances.log_pmf, np.arange(self.chances.log_pmf.shape[1])
         tilted = [own + size * lengths for size in LOG_TILTS]
         families = [
@@ -135,7 +135,7 @@ class AcceptanceEvidence:
         return [family for family in families if family]
 
     def log_of_part(self, part: LogPart) -> list[float]:
-        """Return log likelihoods of the counts under what is off in a part: weights, factors, one more."""
+        """Return log likelihoods of the counts under alternatives in a part: weights, factors, more."""
         chances = self.lenient
         first = np.full((len(chances), 1), MORE)
         others = [
@@ -175,10 +175,8 @@ class AcceptanceEvidence:
         By the likelihood ratio: coverage `CONFIDENCE` in the limit of many calls. The logarithm of the
         likelihood is concave in that of the factor.
         """
-        best, least = (
-            self._best_size,
-            self.log_of_best_factor - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2,
-        )
+        best = self._best_size
+        least = self.log_of_best_factor - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2
         low, high = (_last(lambda size: self._fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
         return math.exp(best), math.exp(low), math.exp(high)
 

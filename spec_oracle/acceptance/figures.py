@@ -65,7 +65,7 @@ class RuleFigures:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """An acceptance log beside ``rule``; all rates are probabilities, lengths accepted tokens per call.
+    """The figures of a log under ``rule``; rates are probabilities, lengths are accepted tokens per call.
 
     ``reported`` and ``interval`` of the counts; ``rules`` that the log can be compared with, the declared one
     first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, under which
@@ -177,56 +177,54 @@ def acceptance(
     require_one_of(rule, "--rule", RULES)
     if at_least is not None:
         require_share(at_least, "--at-least")
-    missing = {
-        name: tuple(field for field in one.needs if getattr(calls, field) is None)
-        for name, one in RULES.items()
-        if not one.is_known(calls)
-    }
+    missing = {name: fields for name, one in RULES.items() if (fields := one.missing(calls))}
     if rule in missing:
-        fields = " and ".join(f'"{field}"' for field in missing[rule])
-        raise InvalidInputError(f'--rule {rule}: the log needs {fields}, or rows ("target" and "draft")')
+        needed = " and ".join(f'"{field}"' for field in missing[rule])
+        raise InvalidInputError(f'--rule {rule}: the log needs {needed}, or rows ("target" and "draft")')
     names = [rule, *(name for name in RULES if name not in missing and name != rule)]
-    chances = {name: _chances(calls, name, noise) for name in names}
-    parts = known_parts(calls)
-    evidence = {
-        name: AcceptanceEvidence(
-            calls.accepted, one, [chances[other].known for other in names if other != name], parts
-        )
-        for name, one in chances.items()
-    }
+    evidence = _evidence(calls, names, noise)
     p_values = [one.p_value for one in evidence.values()]
-    adjusted = [p_values[0], *holm(np.array(p_values[1:]))]
+    adjusted = [p_values[0], *holm(np.array(p_values[1:])).tolist()]
     chosen, longest = evidence[rule], int(calls.lengths.max())
-    bounds, detects = chances[rule].bounds, chosen.detects(alpha)
+    bounds, detects = chosen.chances.bounds, chosen.detects(alpha)
     disagrees = chosen.p_value <= alpha
     where = named_part(calls, chosen, alpha) if disagrees else None
     is_refuted = where is not None or (disagrees and refutes_a_factor(chosen, alpha))
     return Acceptance(
-        file,
-        rule,
-        len(calls.lengths),
-        int(calls.lengths.sum()),
-        int(calls.accepted.sum()),
-        len(set(calls.prompts)),
-        mean_interval(calls.accepted.astype(float), calls.prompts),
-        tuple(
-            _figures(calls, name, evidence[name], float(p)) for name, p in zip(names, adjusted, strict=True)
+        file=file,
+        rule=rule,
+        calls=len(calls.lengths),
+        drafted=int(calls.lengths.sum()),
+        accepted=int(calls.accepted.sum()),
+        prompts=len(set(calls.prompts)),
+        interval=mean_interval(calls.accepted.astype(float), calls.prompts),
+        rules=tuple(
+            _figures(calls, name, one, p) for (name, one), p in zip(evidence.items(), adjusted, strict=True)
         ),
-        missing,
-        chosen.p_value,
-        chosen.impossible,
-        None if is_refuted else chosen.factor(),
-        where,
-        compared(reported, calls),
-        share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
-        share_bounds(calls.accepted, bounds, longest, alpha),
-        detects,
-        chosen.share_at(detects[0]),
-        definitions(calls, accepted_lengths(chances[rule].known)),
-        alpha,
-        at_least,
-        detect,
+        missing=missing,
+        p_value=chosen.p_value,
+        impossible=chosen.impossible,
+        factor=None if is_refuted else chosen.factor(),
+        where=where,
+        aggregates=compared(reported, calls),
+        share=share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
+        share_at_alpha=share_bounds(calls.accepted, bounds, longest, alpha),
+        detects=detects,
+        detects_share=chosen.share_at(detects[0]),
+        definitions=definitions(calls, accepted_lengths(chosen.chances.known)),
+        alpha=alpha,
+        at_least=at_least,
+        detect=detect,
     )
+
+
+def _evidence(calls: LoggedCalls, names: Sequence[str], noise: float) -> dict[str, AcceptanceEvidence]:
+    """Return the evidence against each rule; the alternatives of one are the others."""
+    chances, parts = {name: _chances(calls, name, noise) for name in names}, known_parts(calls)
+    others = {name: [chances[other].known for other in names if other != name] for name in names}
+    return {
+        name: AcceptanceEvidence(calls.accepted, one, others[name], parts) for name, one in chances.items()
+    }
 
 
 def _chances(calls: LoggedCalls, rule: str, noise: float) -> Chances:

@@ -97,7 +97,7 @@ def digest(
     draft: Sequence[Row],
     known: Mapping[str, Floats] | None = None,
 ) -> dict[str, Floats]:
-    """Return the fields of a log that follow from the rows along the drafted ``tokens``, [L] each.
+    """Return the fields of a log that follow from the distributions along the drafted ``tokens``, [L] each.
 
     ``known`` fields (p, q) come first. ``surplus`` [2, L] are bounds, equal for whole rows; ``p``, ``q``,
     ``surplus`` and ``entropy`` are left out where the lists of likeliest tokens do not determine them.

@@ -53,7 +53,7 @@ Verified: TypeAlias = tuple[list[int], Floats, Floats]
 
 @dataclass
 class Recorder:
-    """Writes calls to ``file``; ``prompt`` labels those that follow, ``calls`` counts them."""
+    """Writes calls to ``file``; ``prompt`` labels the following calls, ``calls`` counts all."""
 
     file: TextIO
     prompt: Json = None
@@ -161,7 +161,7 @@ def _numbers(rows: Array) -> Floats:
 
 
 def _certain(tokens: Sequence[int], vocab_size: int) -> Floats:
-    """Return the rows that give all probability to one token, [L, V]."""
+    """Return distributions that give all probability to one token, [L, V]."""
     rows = np.zeros((len(tokens), vocab_size))
     rows[np.arange(len(tokens)), tokens] = 1.0
     return rows

@@ -1,4 +1,4 @@
-"""An acceptance log beside what rules should accept, as text, Markdown and JSON."""
+"""The figures of an acceptance log and of the rules, as text, Markdown and JSON."""
 
 import math
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _verdict(found: Acceptance) -> Iterator[str]:
 
 
 def _conclusion(found: Acceptance) -> Iterator[str]:
-    """Yield why the counts pass or fail, where that is not said yet, and what to ask next."""
+    """Yield why the counts pass or fail, unless a line before said it, and what to ask next."""
     asks = f"{found.where.question} if not, " if found.where and found.accepts_more else ""
     rule = f"is {found.rule} the rule of this engine? (--rule)"
     if found.counts_pass is False and found.accepts_more:
@@ -95,7 +95,7 @@ def _conclusion(found: Acceptance) -> Iterator[str]:
 
 
 def _difference(found: Acceptance) -> str:
-    """Say how the counts differ from those of the rule."""
+    """Return how the counts differ from those of the rule."""
     if (part := found.where) is not None:
         what = "whole drafts accepted" if part.name == FULL else "accepted tokens"
         others = f"; {part.others[0]:,} and {part.others[1]:,.0f} in all others" if part.name != FULL else ""
@@ -114,7 +114,7 @@ def _difference(found: Acceptance) -> str:
 
 
 def _aggregate(one: Aggregate) -> str:
-    """Return one reported aggregate beside the log."""
+    """Return whether a reported aggregate agrees with the log."""
     said = f"--reported {one.name}={','.join(one.given)}"
     if one.agrees:
         return f"{said} agrees with the log ({NAMES[one.name]})"

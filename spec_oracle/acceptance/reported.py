@@ -1,4 +1,4 @@
-"""Aggregates that an engine reports of its calls, beside the log of the same calls.
+"""Aggregates that an engine reports of its calls, compared with the log of the same calls.
 
 An engine reports a rate, a length or a counter, and the log has every call it is made of, so that the two are
 equal or one is wrong. A number is compared to the digits in which it is given, rounded or cut.
@@ -70,7 +70,7 @@ def read_reported(text: str) -> Reported:
 
 
 def compared(reported: Reported, calls: LoggedCalls) -> tuple[Aggregate, ...]:
-    """Return each reported aggregate beside what the log of the calls has in its place."""
+    """Compare each reported aggregate with that of the log."""
     return tuple(_compared(name, tuple(given), calls) for name, given in reported.items())
 
 
@@ -82,7 +82,7 @@ def _compared(name: str, given: tuple[str, ...], calls: LoggedCalls) -> Aggregat
 
 
 def _tokens(given: tuple[str, ...], calls: LoggedCalls) -> Aggregate:
-    """Compare tokens of completions with the calls: one of each call, and those it accepted.
+    """Compare the tokens of completions with those of the calls: each emits one and its accepted drafts.
 
     The first token of a completion may be of no call, and the last call may be cut at a stop token or limit.
     """
@@ -119,14 +119,14 @@ def aggregates(calls: LoggedCalls, tails: Floats | None = None) -> dict[str, tup
 
 
 def _fits(given: Sequence[str], values: Sequence[float]) -> bool:
-    """Whether the values, rounded or cut to the given digits, are those given."""
+    """Whether the values equal the given ones, rounded or cut to the given digits."""
     return len(given) == len(values) and all(
         abs(_number(one) - value) < _unit(one) for one, value in zip(given, values, strict=True)
     )
 
 
 def _number(text: str) -> float:
-    """Return a number that may be in per cent; NaN for what is none."""
+    """Return a number that may be in per cent; NaN for other text."""
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

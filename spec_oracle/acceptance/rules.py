@@ -33,9 +33,9 @@ class Rule:
     needs: tuple[str, ...] = ()
     is_lossless: bool = True
 
-    def is_known(self, calls: LoggedCalls) -> bool:
-        """Whether the log has what the rule depends on."""
-        return all(getattr(calls, name) is not None for name in self.needs)
+    def missing(self, calls: LoggedCalls) -> tuple[str, ...]:
+        """Return the fields that the rule depends on and the log lacks."""
+        return tuple(name for name in self.needs if getattr(calls, name) is None)
 
 
 def accepted_lengths(chances: Numbers) -> Numbers:

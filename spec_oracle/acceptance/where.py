@@ -1,4 +1,4 @@
-"""In which calls of a log the counts are off: behind a cut, at full acceptance, at the end of a completion.
+"""Find the calls of a log whose counts are off: behind a cut, at full acceptance, at the end of a completion.
 
 A part of the calls is named where distributions of the counts that are off in this part only explain them
 better, by 1 / alpha, than any that is off in all calls alike: a factor of the acceptance probabilities or of
@@ -58,7 +58,7 @@ class Part:
 
     @property
     def question(self) -> str:
-        """What to look for in the engine."""
+        """The question to ask of the engine."""
         return QUESTIONS[self.name]
 
 

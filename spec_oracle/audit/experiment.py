@@ -158,25 +158,21 @@ def numbered(
 
 @dataclass
 class Sample:
-    """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test."""
+    """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test.
+
+    ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats.
+    """
 
     experiment: Experiment
     cells: OutcomeCells
+    law: NDArray[np.float64] = field(init=False)
+    slack: NDArray[np.float64] | float = field(init=False)
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self.counts = np.zeros(len(self.cells.law), dtype=np.int64)
-
-    @property
-    def law(self) -> NDArray[np.float64]:
-        """The probabilities of the cells, [C]."""
-        return self.cells.law
-
-    @property
-    def slack(self) -> NDArray[np.float64] | float:
-        """By how much a right law may differ, nats."""
-        return self.cells.slack
+        self.law, self.slack = self.cells.law, self.cells.slack
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
 
     def draw(self, count: int) -> None:
         """Run the experiment so many times more; code that is over returns fewer outcomes."""
@@ -585,7 +581,7 @@ def sampled(
         shown = Shown(worst.experiment.wrong_completion(*worst.gap))
     findings = Findings(
         total_variation=bound,
-        smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
+        smallest_detectable_tv=decision.detectable_tv if decision.worst is None else None,
         worst=decision.worst,
     )
     tokens = max(sample.experiment.tokens for sample in own.values())

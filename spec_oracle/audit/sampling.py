@@ -66,11 +66,6 @@ class SampledDecision:
     detectable_tv: float
     draws: int
 
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found."""
-        return self.worst is None
-
 
 def judge_samples(
     samples: Mapping[str, Sampled],

@@ -1,1 +1,1 @@
-"""The commands behind `spec_oracle.cli`, a file for those that belong together."""
+"""The commands of the command line; related ones share a file."""

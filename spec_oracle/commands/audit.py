@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.listing import engine_availability, listed, subject_names
     from spec_oracle.audit.options import AuditOptions
-    from spec_oracle.gate.baseline import beside_baseline
+    from spec_oracle.gate.baseline import baseline_comparison
     from spec_oracle.gate.configuration import (
         Configuration,
         find_configuration,
@@ -71,7 +71,7 @@ def run(options: Namespace) -> int:
     own = {name: found.options_of(name, **given) for name in subjects}
     # The instances of a command line are for looking at a subject, not for comparing it.
     baseline = options.baseline or (None if options.instance else found.baseline)
-    compared = beside_baseline(baseline, update=options.update_baseline)
+    compared = baseline_comparison(baseline, update=options.update_baseline)
     with showing_progress() as tell:
         report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
     report, line = compared(report)
@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
 
 
 def _as_fields(options: Namespace) -> Namespace:
-    """Return the options with those that are short for others in the form of `AuditOptions`."""
+    """Replace options that stand for several, such as ``--quick``, by fields of `AuditOptions`."""
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
     if options.quick:
         options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 import verifiers
 from spec_oracle.commands.options import (
     OK,
+    PAIR,
     Command,
     arithmetic,
     file_to_write,
     flag,
     jobs,
+    pair_of,
+    prompts_of,
     report_options,
+    require_files_or_prompts,
     several,
     value,
     write_report,
     written_if_interrupted,
 )
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
 
@@ -85,8 +88,8 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 
 
 def _run_pair(options: Namespace, names: list[str]) -> int:
-    from spec_oracle.language_models import report
     from spec_oracle.language_models.efficiency import pair_efficiency
+    from spec_oracle.report import efficiency
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
@@ -99,9 +102,9 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
     plan = Plan("prompt", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
     with showing_progress() as tell, rows_for(options.output, plan, options.jobs, tell) as rows:
         result = pair_efficiency(title, names, rows)
-        write_report(options, report.FORMATS, result)
+        write_report(options, efficiency.PAIR_FORMATS, result)
         if options.plot is not None:
-            report.save_pair_plot(result, options.plot)
+            efficiency.save_pair_plot(result, options.plot)
     return OK
 
 
@@ -109,12 +112,12 @@ def run_optimum(options: Namespace) -> int:
     """Write the optima of every instance, their certificates checked."""
     from spec_oracle.audit.rules import named_verifier
     from spec_oracle.optimum import Optimum, checked_optima
-    from spec_oracle.report import optimum
+    from spec_oracle.report import efficiency
     from spec_oracle.report.progress import showing_progress
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
     results: dict[str, dict[str, Optimum[Any]]] = {}
-    write = partial(write_report, options, optimum.FORMATS, results)
+    write = partial(write_report, options, efficiency.OPTIMUM_FORMATS, results)
     with written_if_interrupted(write, results), showing_progress() as tell:
         for path in options.files:
             tell(str(path), len(results), len(options.files))

@@ -16,7 +16,7 @@ from spec_oracle.errors import InvalidInputError
 
 
 def run(options: Namespace) -> int:
-    """Write the files, and say what was guessed, what is not known, and what to run next."""
+    """Write the files; print the guesses, what is not known, and the next command."""
     from spec_oracle.audit.subjects import imported, is_engine, require_name
 
     name = options.subject
@@ -34,10 +34,8 @@ def run(options: Namespace) -> int:
     if guessed.arguments[:1] and guessed.arguments[0].name == "self":
         made = "write a function that makes the object and calls it, and name that function"
         raise InvalidInputError(f"SUBJECT: {name!r} is a method of a class: name the class, or {made}")
-    is_ready, stem = (
-        guessed.keeps_contract or is_engine(thing),
-        re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2]),
-    )
+    is_ready = guessed.keeps_contract or is_engine(thing)
+    stem = re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2])
     adapter = Path(f"{stem}_adapter.py")
     optional = () if is_engine(thing) else guessed.optional
     verify = "verify_tree" if guessed.layout == "tree" else "verify"
@@ -50,17 +48,12 @@ def run(options: Namespace) -> int:
         folder / f"test_{stem}_is_lossless.py": _test_text(stem, subjects, guessed.array),
     }
     _write(files, configuration, force=options.force)
-    told = [f"{name} keeps a contract as it is: no adapter is needed"] if is_ready else _told(name, guessed)
-    told = [*told, *_told_of_none(guessed)]
+    kept = [f"{name} keeps a contract as it is: no adapter is needed"]
+    lines = [*(kept if is_ready else _guesses(name, guessed)), *_audited_without(guessed)]
     if is_ready and guessed.layout == "tree":
-        told.append(f"to do, unless it is declared: {_ACCEPTS.format(verify, _TOP)}")
+        lines.append(f"to do, unless it is declared: {_ACCEPTS.format(verify, _TOP)}")
     fill = f"fill in the TODOs of {adapter}, then " if any("TODO" in text for text in files.values()) else ""
-    lines = [
-        *told,
-        f"written: {', '.join(map(str, [*files, *configuration]))}",
-        *notes,
-        f"next: {fill}{_NEXT}",
-    ]
+    lines += [f"written: {', '.join(map(str, [*files, *configuration]))}", *notes, f"next: {fill}{_NEXT}"]
     sys.stdout.write("\n".join(lines) + "\n")
     return OK
 
@@ -97,7 +90,7 @@ def _name_without(argument: Argument) -> str:
     return f"verify_without_{argument.name}"
 
 
-def _told_of_none(guessed: Guess) -> Iterator[str]:
+def _audited_without(guessed: Guess) -> Iterator[str]:
     """Yield which parameters may be None, and whether that is audited, too."""
     for argument in guessed.optional:
         audited = f"{_name_without(argument)} is audited, too"
@@ -108,7 +101,7 @@ def _told_of_none(guessed: Guess) -> Iterator[str]:
 
 
 def _configuration(subjects: Sequence[str], array: str) -> tuple[dict[Path, str], list[str]]:
-    """Return the file that configures audits and what is added to it, or what the user is to add."""
+    """Return the configuration file with the lines to add to it, or the lines that the user has to add."""
     from spec_oracle.gate.configuration import FILES, find_configuration
 
     found = find_configuration(Path())
@@ -140,8 +133,8 @@ def _write(files: Mapping[Path, str], added: Mapping[Path, str], *, force: bool)
         raise InvalidInputError(f"{error}; run `spec-oracle init` in a folder of your own") from None
 
 
-def _told(name: str, guessed: Guess) -> Iterator[str]:
-    """Yield what each parameter was taken for, and what is not known."""
+def _guesses(name: str, guessed: Guess) -> Iterator[str]:
+    """Yield the guess for each parameter, and what is not known."""
     yield f"{name}: {_LAYOUTS[guessed.layout]}; {guessed.array}"
     said = [(argument.name, argument.said) for argument in guessed.arguments]
     said += [(need, "of the constructor, not known: TODO") for need in guessed.needs]
@@ -270,7 +263,7 @@ def _batch(guessed: Guess, options: Sequence[str]) -> Iterator[str]:
 
 
 def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
-    """Yield the call, what is made of the generator before it, and the result."""
+    """Yield the lines of the call: values that need the generator first, then the call, then the result."""
     is_handed = any(re.search(r"(^|=)generator", argument.value) for argument in guessed.given)
     arguments = []
     for one in guessed.given:
@@ -303,7 +296,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
 
 
 def _argument(argument: Argument) -> str:
-    """Return the line of a call that hands over an argument: what it was taken for, what its comment says."""
+    """Return the line of an argument in a call, with the guess and the user's comment behind it."""
     handed = argument.value or "None"
     given = f"{handed}," if argument.by_position else f"{argument.name}={handed},"
     if not argument.value:

@@ -3,8 +3,17 @@
 import json
 from argparse import Namespace
 
-from spec_oracle.commands.options import OK, Command, emit, positive, report_options, sizes, value
-from spec_oracle.language_models.command import PAIR, pair_of
+from spec_oracle.commands.options import (
+    OK,
+    PAIR,
+    Command,
+    emit,
+    pair_of,
+    positive,
+    report_options,
+    sizes,
+    value,
+)
 from spec_oracle.toy import KINDS, Instance
 
 

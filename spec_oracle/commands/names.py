@@ -1,4 +1,4 @@
-"""What parameters of verification functions are called: a table of names, and what an adapter hands over.
+"""Names of parameters of verification functions: a table from a name to the argument that an adapter passes.
 
     >>> role_of("draft_token_ids").what, role_of("cu_num_draft_tokens").flat
     ('drafted tokens', 'batch.ends')
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 
 class Role(NamedTuple):
-    """What a parameter is taken for, and the expression that an adapter hands over, "" where there is none.
+    """The meaning of a parameter, and the expression that an adapter passes for it, "" for none.
 
     ``flat``: for requests laid end to end (`spec_oracle.contracts.flat.FlatBatch`); ``padded``: for arrays
     [B, L], [B, L, V], [B, L+1, V]; ``chain``: for a chain given as a tree, where it differs from ``padded``;
@@ -259,7 +259,7 @@ _FORMS: Final = frozenset(
 
 
 def role_of(name: str) -> Role:
-    """Return what a parameter of that name is; `UNKNOWN` if the table has no row for it."""
+    """Return the role of a parameter by its name; `UNKNOWN` if the table has no row for it."""
     words = words_of(WHOLE_NAMES.get(name.lower(), name))
     found = _role_of(words)
     while found is UNKNOWN and len(words) > 1 and words[-1] in _FORMS:

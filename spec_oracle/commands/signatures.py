@@ -1,4 +1,4 @@
-"""What the parameters of a verification function are, by their names: what an adapter for it is made of.
+"""Guess the parameters of a verification function by their names, so that an adapter can be written.
 
     >>> def verify(draft_ids: "torch.Tensor", target_logits, rng, beam, eps=0.0): return output
     >>> for argument in guess(verify).arguments: print(argument.name, "->", argument.said)
@@ -19,8 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from spec_oracle.commands import names
 from spec_oracle.commands.names import Role, role_of
-from spec_oracle.commands.results import result_of
-from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of
+from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of, result_of
 
 Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
 """How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a
@@ -54,12 +53,12 @@ class Argument:
 
     @property
     def without(self) -> str:
-        """What None in its place means, "" where that is not known or it may not be None."""
+        """The meaning of None for it, "" if that is not known or it may not be None."""
         return self.role.none if self.may_be_none and not self.is_left else ""
 
     @property
     def said(self) -> str:
-        """What it was taken for, in words, and what it is given."""
+        """The guess in words, and the value that is passed."""
         if self.is_left:
             return "nothing is handed over" if self.name.startswith("*") else "left at its default"
         if not self.value:
@@ -71,7 +70,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Guess:
-    """What was guessed of a function: its arguments, the library of its arrays, and what it returns.
+    """The guess for a function: its arguments, the layout and library of its arrays, and its result.
 
     ``result`` turns ``output`` into the contract's result, "" where that is not known; ``method`` is the one
     that is called of an object, "" for the object itself; ``is_class``: an object of it is to be made,
@@ -88,12 +87,12 @@ class Guess:
 
     @property
     def given(self) -> tuple[Argument, ...]:
-        """The arguments that a call hands over."""
+        """The arguments that a call passes."""
         return tuple(argument for argument in self.arguments if not argument.is_left)
 
     @property
     def called(self) -> str:
-        """What follows the object in a call: ".verify" of one that has it."""
+        """The method that a call names, such as ".verify"; "" for the object itself."""
         return f".{self.method}" if self.method else ""
 
     @property
@@ -216,7 +215,7 @@ def _array(source: FunctionSource, parameters: Sequence[inspect.Parameter]) -> s
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of parameters, beside the roles of the others, in a layout and a library."""
+    """The values of parameters, which depend on the roles of the others, the layout and the library."""
 
     source: FunctionSource
     roles: Mapping[str, Role]
@@ -330,7 +329,7 @@ _OF_ONE_REQUEST: Final = {
 
 
 def _of_one_request(value: str) -> str:
-    """Return the value for one request of what is one for padded arrays."""
+    """Turn a value for padded arrays into one for a single request."""
     for padded, one in _OF_ONE_REQUEST.items():
         value = value.replace(padded, one)
     return value

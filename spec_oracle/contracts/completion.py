@@ -71,18 +71,3 @@ class Completion:
     def logs(self) -> Mapping[Token, float] | None:
         """Log-probabilities listed of the first token, None without."""
         return self.reported[0].logs if self.reported and self.reported[0].logs else None
-
-    @property
-    def odd_counts(self) -> str:
-        """Say what is impossible about the counts of drafts, "" if nothing is or none are reported."""
-        if self.drafted is None or self.accepted is None:
-            return ""
-        if not 0 <= self.accepted <= self.drafted:
-            return f"the server reports {self.accepted} accepted of {self.drafted} drafted tokens"
-        # Of a completion that ended, more may have been accepted than was sent.
-        if not self.ended and self.accepted > max(0, len(self.tokens) - 1):
-            return (
-                f"the server reports {self.accepted} accepted tokens in a completion of {len(self.tokens)}, "
-                "whose first token cannot be a draft"
-            )
-        return ""

@@ -1,1 +1,1 @@
-"""What a team keeps in its repository: a configuration, a baseline, and reports to compare."""
+"""Files that a team keeps in its repository: a configuration, a baseline, and reports to compare."""

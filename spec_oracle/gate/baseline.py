@@ -3,19 +3,22 @@
 A lossless rule may still accept less than it did: slower, and no check of its distribution sees it. With a
 baseline the report has one more check, `baseline`, which fails where a subject accepts less on any instance.
 It does not count against the distribution: the subject stays lossless, and the exit code is 2.
+
+Two distributions of 1 to L+1 emitted tokens that are known up to total variations e and f may have means that
+differ by up to L (e + f) although nothing has changed.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from spec_oracle.audit.declared import ROUNDING
-from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.gate.json_source import At, JsonSource
-from spec_oracle.gate.tokens import MOST_ERROR, Effect, TokensPerCall, tokens_compared
+from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.json_data import Json
 from spec_oracle.version import tool_version
 
@@ -28,28 +31,100 @@ VERSION = 1
 _COARSER = 2
 """So many times the error of a run, and a baseline hides what this run would show."""
 
+_EXACT = (Evidence.EXACT, Evidence.REPLAYED)
+
+MOST_ERROR = 0.1
+"""Tokens per call: with a larger error there is nothing to compare. Distributions that count as exact are
+known up to a total variation of 0.001, so that only drafts of 100 tokens come near it."""
+
+
+class Effect(StrEnum):
+    """The effect of a change."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    NONE = "none"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class TokensPerCall:
+    """Tokens per call of a lossless subject, up to ``error``, and the instances' names, by their digests."""
+
+    error: float
+    tokens: Mapping[str, float]
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, verdict: str, evidence: str, error: float | None, figures: Sequence[InstanceFigures]
+    ) -> "TokensPerCall | None":
+        """Return the figures of a subject, None unless its distribution is known to be exactly the target's.
+
+        ``error`` is the total variation that would not have been noticed.
+        """
+        if verdict != SubjectVerdict.LOSSLESS or evidence not in _EXACT or not figures or error is None:
+            return None
+        length = max(len(one.accepted_length) for one in figures) - 1
+        if length * error > MOST_ERROR:
+            return None
+        return cls(
+            length * error,
+            {one.digest: one.block_efficiency for one in figures},
+            {one.digest: one.name for one in figures},
+        )
+
+    @property
+    def mean(self) -> float:
+        """Tokens per call, mean over the instances."""
+        return sum(self.tokens.values()) / len(self.tokens)
+
+
+def tokens_compared(now: TokensPerCall, before: TokensPerCall) -> tuple[Effect, str]:
+    """Return what the change is, and a line on it: worse if less is accepted on any instance."""
+    if now.tokens.keys() != before.tokens.keys():
+        new = [now.names[digest] for digest in now.tokens if digest not in before.tokens]
+        gone = [before.names[digest] for digest in before.tokens if digest not in now.tokens]
+        names = f"{', '.join(new) or 'none'} new, {', '.join(gone) or 'none'} gone"
+        return Effect.UNCLEAR, f"found on other instances: {names}"
+    error = now.error + before.error
+    shares = {digest: now.tokens[digest] / tokens for digest, tokens in before.tokens.items()}
+    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+
+    def change_at(digest: str) -> str:
+        on_average = f"{_change(before.mean, now.mean)} on average"
+        there = _change(before.tokens[digest], now.tokens[digest])
+        return f"{on_average}; most on {now.names[digest]!r}: {there}"
+
+    if before.tokens[least] - now.tokens[least] > error:
+        return Effect.WORSE, f"accepts less than before, {change_at(least)}"
+    if now.tokens[most] - before.tokens[most] > error:
+        return Effect.BETTER, f"accepts more than before, {change_at(most)}"
+    return Effect.NONE, f"{now.mean:.4g} tokens per call, unchanged; a change of {error:.1g} would be noticed"
+
+
+def _change(before: float, now: float) -> str:
+    return f"{before:.4f} to {now:.4f} tokens per call ({100 * (now / before - 1):+.2f} %)"
+
 
 def read_baseline(file: Path) -> dict[str, TokensPerCall]:
-    """Return the entries by subject; raises `InvalidInputError`, with the line, for what is no baseline."""
+    """Return the entries by subject; raises `InvalidInputError`, with the line, for another file."""
     if not file.exists():
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
-    source = JsonSource(file, "correct it, or delete the file and write it again with --update-baseline")
+    source = InputFile(file, "correct it, or delete the file and write it again with --update-baseline")
     source.require_keys((), ("baseline_version", "tool_version", "subjects"))
-    version = source.value(("baseline_version",), int)
-    if version != VERSION:
-        source.refuse(("baseline_version",), f"expected {VERSION}, got {version}")
+    source.require_version(("baseline_version",), VERSION)
     source.value(("tool_version",), str)
     return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
 
 
-def _entry(source: JsonSource, at: At) -> TokensPerCall:
+def _entry(source: InputFile, at: At) -> TokensPerCall:
     """Return the entry of a subject; a digest, or a name of an instance, that appears twice is refused."""
     source.require_keys(at, ("error", "instances"))
     error = source.number((*at, "error"), 0.0, MOST_ERROR)
     tokens: dict[str, float] = {}
     names: dict[str, str] = {}
-    for number in range(len(source.value((*at, "instances"), list))):
-        one = (*at, "instances", number)
+    for one in source.entries((*at, "instances")):
         source.require_keys(one, ("instance", "digest", "block_efficiency"))
         name, digest = (source.value((*one, key), str) for key in ("instance", "digest"))
         if digest in names:
@@ -83,7 +158,7 @@ def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
 
 
 def update_baseline(file: Path, report: AuditReport) -> list[str]:
-    """Write what a report says to the file, beside the subjects that it does not cover; return the names."""
+    """Write the subjects of a report to the file, which keeps its other subjects; return the new names."""
     found = {subject.subject: _tokens(subject) for subject in report.subjects}
     new = {name: entry for name, entry in found.items() if entry is not None}
     kept = read_baseline(file) if file.exists() else {}
@@ -95,7 +170,7 @@ def update_baseline(file: Path, report: AuditReport) -> list[str]:
     return list(new)
 
 
-def beside_baseline(
+def baseline_comparison(
     file: Path | None, *, update: bool = False
 ) -> Callable[[AuditReport], tuple[AuditReport, str]]:
     """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.

@@ -19,14 +19,13 @@ Every field of `AuditOptions` and `Isolation` is a key, with dashes, for all sub
 Errors name the file and the line.
 """
 
-import tomllib
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import NoReturn, TypeVar, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.isolation import Isolation
@@ -34,8 +33,7 @@ from spec_oracle.audit.options import TINY, AuditOptions
 from spec_oracle.audit.shapes.axes import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.gate.json_source import At, is_of
-from spec_oracle.json_data import Json
+from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.toy import Instance
 
 FILES = (("spec-oracle.toml", ()), ("pyproject.toml", ("tool", "spec-oracle")))
@@ -45,24 +43,11 @@ _RECORDS = {"skips": "skip", "expected-failures": "expected"}
 _OF_THE_RUN = {"alpha", "seed"}
 _ENTRY = ("subject", "check", "reason")
 _SIZE = "at-most"
-_WORDS: Mapping[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-}
-
-T = TypeVar("T")
-
-
-class ConfigurationError(InvalidInputError):
-    """A configuration makes no sense; the message begins with its file and the line."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a project wants audited; nothing, where it has no file.
+    """The subjects and options of a project; empty without a file.
 
     ``options`` and ``limits`` are fields of `AuditOptions` and `Isolation`; ``own`` those of single subjects,
     by name. ``baseline`` is the file of exact block efficiencies, None where none is kept.
@@ -105,110 +90,38 @@ def given_fields(kind: type, options: Namespace) -> dict[str, object]:
 
 
 def find_configuration(folder: Path) -> Configuration:
-    """Return the configuration in a folder, an empty one without any; raises `ConfigurationError`."""
+    """Return the configuration in a folder, an empty one without any; raises `InvalidInputError`."""
     for name, table in FILES:
         file = folder / name
-        if file.is_file() and (not table or _at(_ConfigurationFile(file).data, table) is not None):
+        if file.is_file() and (not table or InputFile(file, is_toml=True, table=table).data is not None):
             return read_configuration(file)
     return Configuration()
 
 
 def read_configuration(file: Path) -> Configuration:
-    """Return what a file says; raises `ConfigurationError` for what makes no sense, with its line."""
-    source = _ConfigurationFile(file, dict(FILES).get(file.name, ()))
-    said = _at(source.data, source.table)
-    if said is None:
+    """Return what a file says; raises `InvalidInputError` for what makes no sense, with its line."""
+    source = InputFile(file, is_toml=True, table=dict(FILES).get(file.name, ()))
+    if source.data is None:
         source.refuse((), f"there is no table [{'.'.join(map(str, source.table))}]")
-    if not isinstance(said, Mapping):
-        source.refuse((), f"expected a table, got {said!r}")
-    listed = [{"name": s} if isinstance(s, str) else s for s in source.typed(said, "subjects", list)]
-    if not listed:
+    said = source.value((), dict)
+    if not source.value(("subjects",), list):
         source.refuse(("subjects",), "expected at least one, got none")
     known = [*_fields(AuditOptions), *_fields(Isolation), "subjects", "baseline", "instances", *_RECORDS]
-    source.table_of((), said, known)
-    options, limits = (_values(source, (), said, kind) for kind in (AuditOptions, Isolation))
+    source.require_keys((), known)
+    options, limits = (_values(source, (), kind) for kind in (AuditOptions, Isolation))
     if "instances" in said:
-        options["instances"] = dict(_instances(source, source.typed(said, "instances", list)))
-    own = dict(_own(source, listed))
+        options["instances"] = dict(_instances(source))
+    own = dict(_own(source))
     records: dict[tuple[str, str], dict[str, str | float]] = defaultdict(dict)
     for key, kind in _RECORDS.items():
-        for subject, check, reason, most in _records(source, key, said, own):
+        for subject, check, reason, most in _records(source, key, own) if key in said else ():
             records[subject, kind][check] = reason
             if most is not None:
                 records[subject, "at_most"][check] = most
     for (subject, kind), by_check in records.items():
         own[subject][kind] = by_check
-    baseline = file.parent / source.typed(said, "baseline", str) if "baseline" in said else None
+    baseline = file.parent / source.value(("baseline",), str) if "baseline" in said else None
     return Configuration(file, tuple(own), options, own, limits, baseline)
-
-
-def line_of(text: str, at: Sequence[str | int]) -> int:
-    """Return the line of a TOML document on which a value appears, counted from 1.
-
-    It is the end of the shortest piece of the document, an open array closed, that has the value: the parser
-    is that of the standard library, which tells no positions.
-    """
-    lines = text.splitlines()
-    for number in range(1, len(lines) + 1):
-        for closing in ("", "\n]"):
-            try:
-                piece = tomllib.loads("\n".join(lines[:number]) + closing)
-            except tomllib.TOMLDecodeError:
-                continue
-            if _at(piece, at) is not None:
-                return number
-    return 1
-
-
-def _at(data: Json, at: Sequence[str | int]) -> Json:
-    """Return the value there, None where there is none; TOML has no null."""
-    for step in at:
-        if isinstance(data, Mapping) and isinstance(step, str):
-            data = data.get(step)
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
-            return None
-    return data
-
-
-class _ConfigurationFile:
-    """A parsed file, and ``table``, the part of it that is ours."""
-
-    def __init__(self, file: Path, table: At = ()) -> None:
-        self.file, self.table = file, table
-        try:
-            self.text = file.read_text(encoding="utf-8")
-            self.data = tomllib.loads(self.text)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{file}: cannot be read: {error}") from None
-
-    def refuse(self, at: At, message: str) -> NoReturn:
-        """Raise the error that points to a value, or to the nearest table around one that is missing."""
-        found = at
-        while found and _at(self.data, (*self.table, *found)) is None:
-            found = found[:-1]
-        line = line_of(self.text, (*self.table, *found))
-        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
-        raise ConfigurationError(f"{self.file}:{line}: {name and name + ': '}{message}")
-
-    def typed(self, said: Mapping[str, Json], key: str, kind: type[T], within: At = ()) -> T:
-        """Return a value of a table, of the type that it must have."""
-        if key not in said:
-            self.refuse((*within, key), f"missing; expected {_WORDS[kind]}")
-        value = said[key]
-        if not is_of(value, kind):
-            self.refuse((*within, key), f"expected {_WORDS[kind]}, got {value!r}")
-        return value
-
-    def table_of(self, within: At, said: Json, known: Sequence[str]) -> Mapping[str, Json]:
-        """Return a table; what is no table is refused, and keys that nobody knows."""
-        if not isinstance(said, dict):
-            self.refuse(within, f"expected a table, got {said!r}")
-        for key in said:
-            if key not in known:
-                self.refuse((*within, key), unknown(key, known, "key"))
-        return said
 
 
 def _fields(kind: type) -> dict[str, tuple[str, type]]:
@@ -223,32 +136,32 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     return fields
 
 
-def _values(
-    source: _ConfigurationFile, within: At, said: Mapping[str, Json], kind: type
-) -> dict[str, object]:
+def _values(source: InputFile, within: At, kind: type) -> dict[str, object]:
     """Return the fields of a class of options that a table sets, accepted by that class."""
     values: dict[str, object] = {}
+    said = source.value(within, dict)
     for key, (name, simple) in _fields(kind).items():
         if key not in said:
             continue
-        if simple is Path:
-            values[name] = source.file.parent / source.typed(said, key, str, within)
-        else:
-            values[name] = source.typed(said, key, simple, within)
+        at = (*within, key)
+        values[name] = (
+            source.file.parent / source.value(at, str) if simple is Path else source.value(at, simple)
+        )
         try:
             kind(**values)
         except InvalidInputError as error:
-            source.refuse((*within, key), str(error).removeprefix(f"{name}: "))
+            source.refuse(at, str(error).removeprefix(f"{name}: "))
     return values
 
 
-def _own(source: _ConfigurationFile, listed: Sequence[Json]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield each subject with its own options."""
+def _own(source: InputFile) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield each subject with its own options: a name, or a table that has one."""
     seen: set[str] = set()
-    for number, one in enumerate(listed):
+    for number, one in enumerate(source.value(("subjects",), list)):
         here: At = ("subjects", number)
-        said = source.table_of(here, one, ["name", *_fields(AuditOptions).keys() - _OF_THE_RUN])
-        name = source.typed(said, "name", str, here)
+        if not isinstance(one, str):
+            source.require_keys(here, ["name", *_fields(AuditOptions).keys() - _OF_THE_RUN])
+        name = one if isinstance(one, str) else source.value((*here, "name"), str)
         try:
             require_name(name)
         except InvalidInputError as error:
@@ -256,11 +169,11 @@ def _own(source: _ConfigurationFile, listed: Sequence[Json]) -> Iterator[tuple[s
         if name in seen:
             source.refuse(here, f"{name!r} is named twice")
         seen.add(name)
-        yield name, _values(source, here, said, AuditOptions)
+        yield name, {} if isinstance(one, str) else _values(source, here, AuditOptions)
 
 
-def _instances(source: _ConfigurationFile, files: Sequence[str]) -> Iterator[tuple[str, Instance]]:
-    for number, name in enumerate(files):
+def _instances(source: InputFile) -> Iterator[tuple[str, Instance]]:
+    for number, name in enumerate(source.value(("instances",), list)):
         try:
             yield name, Instance.load(source.file.parent / name)
         except InvalidInputError as error:
@@ -268,24 +181,23 @@ def _instances(source: _ConfigurationFile, files: Sequence[str]) -> Iterator[tup
 
 
 def _records(
-    source: _ConfigurationFile, key: str, said: Mapping[str, Json], own: Mapping[str, object]
+    source: InputFile, key: str, own: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str, float | None]]:
     """Yield subject, check, reason and size of each entry; None for what has no size."""
-    for number, one in enumerate(source.typed(said, key, list) if key in said else []):
-        here: At = (key, number)
-        entry = source.table_of(here, one, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
-        subject, check, reason = (source.typed(entry, name, str, here) for name in _ENTRY)
+    for here in source.entries((key,)):
+        source.require_keys(here, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
+        subject, check, reason = (source.value((*here, name), str) for name in _ENTRY)
         for name, value, known in (("subject", subject, [*own]), ("check", check, [*CHECKS])):
             if value not in known:
                 source.refuse((*here, name), unknown(value, known))
         if not reason.strip():
             source.refuse((*here, "reason"), "expected a reason, got none")
-        yield subject, check, reason, None if key == "skips" else _size(source, here, check, entry)
+        yield subject, check, reason, None if key == "skips" else _size(source, here, check)
 
 
-def _size(source: _ConfigurationFile, here: At, check: str, entry: Mapping[str, Json]) -> float | None:
+def _size(source: InputFile, here: At, check: str) -> float | None:
     """Return the size of an expected failure, None of a check that does not compare with the target."""
-    at = (*here, _SIZE)
+    at, entry = (*here, _SIZE), source.value(here, dict)
     if not CHECKS[check].against_law:
         if _SIZE in entry:
             source.refuse(at, f"{check!r} does not compare with the target: its failure has no size")
@@ -296,7 +208,7 @@ def _size(source: _ConfigurationFile, here: At, check: str, entry: Mapping[str, 
             f"missing: {check!r} compares with the target, and a record of it admits a total variation up to "
             f"its size only; write {_SIZE} = {TINY:g}, and the next run prints the line with the right one",
         )
-    most = source.typed(entry, _SIZE, float, here)
+    most = source.value(at, float)
     if not 0 < most <= 1:
         source.refuse(at, f"expected a total variation above 0 and at most 1, got {most!r}")
     return float(most)

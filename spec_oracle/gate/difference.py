@@ -1,4 +1,4 @@
-"""What changed between two reports of audits, and whether anything got worse."""
+"""Compare two reports of audits: list the changes, and whether anything got worse."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Final
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
 from spec_oracle.errors import unknown
-from spec_oracle.gate.json_source import At, JsonSource
-from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
+from spec_oracle.gate.baseline import Effect, TokensPerCall, tokens_compared
+from spec_oracle.gate.input_file import At, InputFile
 
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": (
@@ -96,13 +96,10 @@ _RANKS: Final[Mapping[str, int]] = {
 
 def _subjects(file: Path) -> dict[str, ReportedSubject]:
     """Return the subjects of a report by name, once each value that is compared has its type and range."""
-    source = JsonSource(file, "expected what `spec-oracle audit --format json` writes; audit again")
-    version = source.value(("schema_version",), int)
-    if version != SCHEMA_VERSION:
-        source.refuse(("schema_version",), f"expected {SCHEMA_VERSION}, got {version}")
+    source = InputFile(file, "expected what `spec-oracle audit --format json` writes; audit again")
+    source.require_version(("schema_version",), SCHEMA_VERSION)
     subjects: dict[str, ReportedSubject] = {}
-    for number in range(len(source.value(("subjects",), list))):
-        at: At = ("subjects", number)
+    for at in source.entries(("subjects",)):
         found, name = source.value(at, dict), source.value((*at, "subject"), str)
         if name in subjects:
             source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
@@ -125,9 +122,8 @@ def _subjects(file: Path) -> dict[str, ReportedSubject]:
     return subjects
 
 
-def _checks(source: JsonSource, at: At) -> Iterator[ReportedCheck]:
-    for number in range(len(source.value(at, list))):
-        one = (*at, number)
+def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
+    for one in source.entries(at):
         name = source.value((*one, "name"), str)
         if (status := source.value((*one, "status"), str)) not in tuple(Status):
             source.refuse((*one, "status"), unknown(status, tuple(Status)))
@@ -138,10 +134,9 @@ def _checks(source: JsonSource, at: At) -> Iterator[ReportedCheck]:
         yield ReportedCheck(name, status, known, detail)
 
 
-def _figures(source: JsonSource, at: At) -> Iterator[InstanceFigures]:
+def _figures(source: InputFile, at: At) -> Iterator[InstanceFigures]:
     digests: set[str] = set()
-    for number in range(len(source.value(at, list))):
-        one = (*at, number)
+    for one in source.entries(at):
         name = source.value((*one, "instance"), str)
         if (digest := source.value((*one, "digest"), str)) in digests:
             source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")

@@ -1,4 +1,4 @@
-"""Instances cut out of a pair of language models: real rows, few enough tokens to be enumerated.
+"""Instances cut out of a pair of language models: real distributions, few enough tokens to be enumerated.
 
 An instance has one vocabulary of V tokens for all contexts; a language model has tens of thousands. So in
 every context of the tree V tokens are chosen, both models' laws are restricted to them, and they are numbered
@@ -18,7 +18,7 @@ depth L, in float64 softmaxes of the network's logits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
@@ -27,7 +27,10 @@ from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.model import Context, ToyModel
 from spec_oracle.validation import require_whole
 
-Tensor = Any
+if TYPE_CHECKING:
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
 
 SHORTLISTS = ("target", "union")
 
@@ -108,7 +111,7 @@ def language_model_tree(
 
 
 def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return both laws [N, V] on the chosen tokens and those tokens [N, V], from logits [N, vocabulary]."""
+    """Return both distributions on the chosen tokens, and the tokens, [N, V], from logits [N, vocabulary]."""
     assert cut.top_k is not None
     size = min(cut.top_k, target.shape[-1])
     p = cut.probabilities(target)
@@ -123,7 +126,7 @@ def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tup
 
 
 class _Texts:
-    """A model standing at the end of every text of one level of the tree."""
+    """A model that has read every text of one level of the tree."""
 
     def __init__(self, model: LanguageModel, prompt: Sequence[int]) -> None:
         import torch

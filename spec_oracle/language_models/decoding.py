@@ -8,28 +8,34 @@ bonus token are then read together at the start of the next call.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.exact import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.arithmetic import Arithmetic
+from spec_oracle.exact.call import BATCH_BYTES, call_verifier, fresh_state
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
-from spec_oracle.language_models.accepted_given_drafts import accepted_given_drafts, without_unused_tokens
 from verifiers import (
     AnyVerifier,
     Drafts,
     ModelBound,
     Paths,
     SamplingDecisions,
+    State,
     Verdict,
     drafting_of,
     torch_decisions,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
+Generators: TypeAlias = "torch.Generator | Sequence[torch.Generator] | None"
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,12 @@ class Decoded:
 
     @property
     def block_efficiency(self) -> float:
-        """Mean tokens per call as drawn; what a stop token or the token limit cut off is counted."""
+        """Mean tokens per call as sampled; tokens that a stop token or the limit cuts off count."""
         return float(self.accepted_lengths.mean()) + 1
 
     @property
     def conditional_block_efficiency(self) -> float:
-        """Mean over drawn drafts of the exact expectation given them: same mean, less variance.
+        """Mean over sampled drafts of the exact expectation given them: same mean, less variance.
 
         The Rao-Blackwell estimate; NaN when the run did not compute expectations.
         """
@@ -83,9 +89,9 @@ def decode(
     num_paths: int = 1,
     truncation: Truncation | None = None,
     stop_tokens: Collection[int] = (),
-    generator: Any = None,
+    generator: Generators = None,
     expectations: bool = False,
-    number_type: Any = None,
+    number_type: "torch.dtype | None" = None,
     loop: "Callable[..., RunningBatch] | None" = None,
 ) -> Decoded:
     """Decode a text after each of ``prompts`` (token ids; may be equal), all in one batch.
@@ -176,7 +182,7 @@ class Reader:
         self.unread, self.counts = self.unread[texts], self.counts[texts]
 
     def read(self, tokens: Tensor) -> Tensor:
-        """Read what is pending and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
+        """Read the unread tokens and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
         import torch
 
         counts = torch.cat([self.counts, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
@@ -184,7 +190,7 @@ class Reader:
         return logits[:, -tokens.shape[1] - 1 :]
 
     def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
-        """Take back the ``rejected`` [R, n] of the last tokens read; queue those that follow."""
+        """Forget the ``rejected`` [R, n] of the last tokens read; queue the tokens to read next."""
         self.model.forget(rejected)
         self.unread, self.counts = unread, counts
 
@@ -202,8 +208,8 @@ class RunningBatch:
     draft_length: int
     num_paths: int
     truncation: Truncation
-    generator: Any = None
-    number_type: Any = None
+    generator: Generators = None
+    number_type: "torch.dtype | None" = None
 
     def __post_init__(self) -> None:
         self.state = fresh_state(self.verifier, len(self.target.unread))
@@ -216,6 +222,7 @@ class RunningBatch:
         """Return uniforms in the shape of ``like``, each request's from its own generator."""
         import torch
 
+        assert isinstance(self.generator, list)
         options = {"dtype": torch.float64, "device": like.device}
         return torch.stack([torch.rand(like.shape[1:], generator=own, **options) for own in self.generator])
 
@@ -229,7 +236,7 @@ class RunningBatch:
         if isinstance(self.generator, list):
             self.generator = [self.generator[request] for request in requests]
 
-    def call(self, *, expectations: bool) -> tuple[Verdict, Any]:
+    def call(self, *, expectations: bool) -> tuple[Verdict, Floats | None]:
         """Draft, verify, and move both models on; return the verdict and E[tau | drafts] if asked for."""
         import torch
 
@@ -256,7 +263,7 @@ class RunningBatch:
         self.draft.select(texts)
 
     def _law(self, logits: Tensor, batch: int) -> Tensor:
-        """Return the rows [B, K, n, V] of logits [B K, n, V]."""
+        """Return the distributions [B, K, n, V] of logits [B K, n, V]."""
         law = self.truncation.probabilities(logits).to(self.number_type)
         return law.reshape(batch, self.num_paths, *law.shape[1:])
 
@@ -276,7 +283,7 @@ class RunningBatch:
         return Paths(tokens, torch.cat(rows, dim=2), self._law(target, batch))
 
     def sample_children(self, rows: Tensor, tokens: Tensor) -> Tensor:
-        """Draw the next token of every path, int [B, K], from rows [B, K, V], as the verifier wants it."""
+        """Sample the next token of every path, int [B, K], from rows [B, K, V], as the verifier requires."""
         import torch
 
         drawn = tokens.new_zeros((len(rows), 0))
@@ -287,7 +294,7 @@ class RunningBatch:
         return drawn
 
     def advance(self, kept: Tensor, verdict: Verdict) -> None:
-        """Keep one path's cache a request, mask what was rejected, and queue what is still to be read."""
+        """Keep the cache of one path a request, mask rejected tokens, and queue the tokens to read next."""
         import torch
 
         self._select(kept)
@@ -303,3 +310,57 @@ class RunningBatch:
         counts = ~torch.cat([rejected[:, -1:], torch.zeros_like(rejected[:, -1:])], dim=1)
         self.draft.go_on(rejected[:, :-1], unread, counts)
         self.target.go_on(rejected, unread[:, 1:], counts[:, 1:])
+
+
+def accepted_given_drafts(verifier: AnyVerifier, drafts: Paths, state: State) -> Floats:
+    """Return E[tau | drafts], float [B], over the verifier's own decisions; arrays are torch tensors.
+
+    The block efficiency is its mean over drafts plus one. Tokens that no row of a request gives mass are
+    taken out first, so the cost grows with what top-k and top-p leave, not with the vocabulary.
+    """
+    import torch
+
+    small, _ = without_unused_tokens(drafts)
+    device, trees = drafts.tokens.device, Drafts.of_paths(*small.arrays)
+
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
+        index = torch.as_tensor(rows, device=device)
+        kept = tuple(array[index] for array in state)
+        verdict, _ = call_verifier(verifier, trees.take(index), decisions, kept)
+        return verdict
+
+    arithmetic = Arithmetic(
+        from_numpy=lambda values: torch.as_tensor(values, device=device),
+        to_numpy=lambda values: np.asarray(values.cpu().numpy()),
+    )
+    expected = np.zeros(drafts.batch)
+    row_bytes = 8 * drafts.num_paths * (2 * drafts.draft_length + 1) * small.vocab_size
+    max_rows = max(16, BATCH_BYTES // row_bytes)
+    for branches in enumerate_branches(run, np.ones(drafts.batch), max_rows=max_rows, arithmetic=arithmetic):
+        tau = arithmetic.to_numpy(branches.result.num_accepted)
+        np.add.at(expected, branches.rows, branches.weight * tau)
+    return expected
+
+
+def without_unused_tokens(drafts: Paths) -> tuple[Paths, Tensor]:
+    """Return the drafts over the tokens that some distribution of the request gives mass, in unchanged order.
+
+    The second result, int [B, V'], holds the tokens' numbers in the vocabulary. A verifier never emits the
+    others, so its law of the rest is the same. Requests with fewer such tokens than the request with the most
+    keep some without mass; where that one uses more than half of the vocabulary, all tokens are kept.
+    """
+    used = (drafts.draft_probs > 0).any(dim=1).any(dim=1) | (drafts.target_probs > 0).any(dim=1).any(dim=1)
+    most = int(used.sum(dim=1).max())
+    if 2 * most > used.shape[1]:  # nothing to gain: copies of the rows cost more than the other tokens
+        every = used.new_ones(used.shape, dtype=int).cumsum(dim=1) - 1
+        return drafts, every
+    kept = (~used).to(int).argsort(dim=1, stable=True)[:, :most].sort(dim=1).values
+    rank = used.new_zeros(used.shape, dtype=int).scatter(1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1)
+    batch, paths, length = drafts.tokens.shape
+
+    def gathered(rows: Tensor) -> Tensor:
+        index = kept[:, None, None, :].expand(batch, paths, rows.shape[2], kept.shape[1])
+        return rows.gather(-1, index)
+
+    tokens = rank.gather(1, drafts.tokens.reshape(batch, -1)).reshape(batch, paths, length)
+    return Paths(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs)), kept

@@ -1,4 +1,4 @@
-"""An audit as annotations of a GitHub workflow: what is red as errors, what is on record as warnings."""
+"""An audit as annotations of a GitHub workflow: open checks as errors, failures on record as warnings."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from spec_oracle.report.what_to_do import what_to_do
 
 
 def audit_to_github(report: AuditReport) -> str:
-    """Return the text report, then a workflow command for each check that is not simply passed."""
+    """Return the text report, then a workflow command for each check that is open or on record."""
     lines = [line for subject in first_what_is_open(report) for line in _annotations(subject, report.command)]
     return "\n".join([audit_to_text(report), *lines]) + "\n"
 

@@ -1,4 +1,4 @@
-"""An audit as one self-contained HTML page: templates/audit.html, and what it needs besides the report."""
+"""An audit as one self-contained HTML page, from templates/audit.html."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,7 @@ from typing import SupportsFloat
 import numpy as np
 from markupsafe import Markup, escape
 
-from spec_oracle.audit.reports import (
-    AuditReport,
-    Counterexample,
-    SubjectReport,
-    SubjectVerdict,
-)
+from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, TextCounterexample
 from spec_oracle.report import audit_text, reading, what_to_do
 from spec_oracle.report.page import environment, page
@@ -42,7 +37,7 @@ _EQUAL = 1e-9
 
 
 def audit_to_html(report: AuditReport) -> str:
-    """Return the page: what is open first, then verdicts and headroom, then the other subjects."""
+    """Return the page: subjects with open checks, then verdicts and headroom, then the other subjects."""
     reader = environment()
     reader.filters.update(
         mark=audit_text.mark,
@@ -87,7 +82,7 @@ def _shown(subject: SubjectReport, check: CheckResult, command: str) -> list[str
 
 
 def _coded(text: str) -> Markup:
-    """Return a line with what is in backticks as code."""
+    """Return a line, with the words in backticks as code."""
     parts = (escape(part) for part in text.split("`"))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts)
@@ -124,7 +119,7 @@ class _Beginning:
 
 
 def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Beginning], int] | None:
-    """Return the beginnings of the output that differ, in the order of the rows, and where bars begin.
+    """Return the beginnings of the output whose probabilities differ, top to bottom, and where bars begin.
 
     What is right is not followed further down, nor, in large trees, what is nearly right.
     """
@@ -158,7 +153,7 @@ def _levels(instance: Instance, found: Sequence[SupportsFloat]) -> list[Mapping[
 def _visible(
     levels: Sequence[Mapping[tuple[int, ...], _Beginning]], context: tuple[int, ...], threshold: float
 ) -> Iterator[_Beginning]:
-    """Yield a node and what differs below it, in the order of the rows."""
+    """Yield a node and the nodes below it that differ, top to bottom."""
     node = levels[len(context)][context]
     yield node
     if len(context) + 1 < len(levels) and node.gap > threshold:

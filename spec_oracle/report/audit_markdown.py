@@ -27,7 +27,7 @@ from spec_oracle.version import tool_version
 
 
 def audit_to_markdown(report: AuditReport) -> str:
-    """Return the report as Markdown: verdict, what is open, the table, and the rest, folded."""
+    """Return the report as Markdown: verdict, open checks, the table, and the rest, folded."""
     listed = [(subject, section(subject, report.command)) for subject in first_what_is_open(report)]
     first = [text for subject, text in listed if not is_plainly_lossless(subject)]
     rest = [text for subject, text in listed if is_plainly_lossless(subject)]
@@ -37,7 +37,7 @@ def audit_to_markdown(report: AuditReport) -> str:
 
 
 def cells(subject: SubjectReport) -> list[str]:
-    """Return the row of the table that a subject has."""
+    """Return the row of a subject in the table."""
     return [*audit_cells(subject), rule_of(subject)]
 
 
@@ -52,7 +52,7 @@ def made_by(command: str) -> str:
 
 
 def section(subject: SubjectReport, command: str = "") -> str:
-    """Return what is known of one subject: what is open first, or, where nothing is, folded."""
+    """Return the section of a subject: open checks first; folded if there are none."""
     others = [check for check in subject.checks if check.is_settled and not is_only_named(check)]
     remarks = [
         *filter(None, [passed_line(subject.checks)]),

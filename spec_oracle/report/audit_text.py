@@ -45,7 +45,7 @@ _SINCE = {
 
 
 def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
-    """Return the report for a terminal; with several subjects, a section only for those with anything to say.
+    """Return the report for a terminal; of several subjects, only those with open checks have a section.
 
     ``verbose`` shows every subject, and with it every check, scope, sizes, rates and samples.
     """
@@ -89,7 +89,7 @@ def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = F
 
 
 def open_lines(subject: SubjectReport, command: str = "") -> list[str]:
-    """Return what is open, a line a check, and below a failure what shows it, its place and its command."""
+    """Return the open checks, a line each; below a failure its evidence, place and command."""
     checks = open_checks(subject)
     grouped: dict[tuple[Status, str], list[CheckResult]] = {}
     for check in checks:
@@ -109,10 +109,9 @@ def failure_lines(subject: SubjectReport, check: CheckResult, command: str = "")
     if check.status is not Status.FAILED:
         return []
     found = subject.counterexample
-    is_shown_by = found is not None and check is _shown_by(subject)
-    shown, again = (
-        counterexample_lines(found) if found is not None and is_shown_by else ([], again_lines(check))
-    )
+    shown, again = list[str](), again_lines(check)
+    if found is not None and check is _shown_by(subject):
+        shown, again = counterexample_lines(found)
     if not again and subject.kind != "server":
         again = [f"reproduce: {command_for(subject, command, ['--check', check.name])}"]
     place = subject.code.place if "(at " not in check.detail else ""
@@ -150,7 +149,7 @@ def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list
 
 
 def mark(check: CheckResult) -> str:
-    """Return how a check ended, in one character; what is known, rightly or not, has its own."""
+    """Return how a check ended, in one character; a check with a record has a character of its own."""
     if check.known:
         return "!"
     signs = {Status.PASSED: "✓", Status.FAILED: "✗"}
@@ -217,7 +216,7 @@ def durations_text(report: AuditReport, most: int) -> str:
 
 
 def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
-    """Yield each axis of the shapes with its values, those of which equally much is known together."""
+    """Yield each axis of the shapes with its values, grouped by how much is known of them."""
     for axis, values in subject.remarks.coverage.items():
         by_cover: dict[str, list[str]] = {}
         for value, cover in values.items():
@@ -226,20 +225,20 @@ def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
 
 
 def audit_table(report: AuditReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the titles and the rows of the table, without columns that have no entry."""
+    """Return the titles and the rows of the table, without empty columns."""
     return with_entries(HEAD, [audit_cells(subject) for subject in report.subjects])
 
 
 def with_entries(
     head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return titles and rows without the columns in which every row is empty, or has a dash."""
+    """Return titles and rows without columns whose every entry is empty or a dash."""
     kept = [n for n in range(len(head)) if n < 2 or any(row[n] not in ("", "-") for row in rows)]
     return tuple(head[n] for n in kept), [tuple(row[n] for n in kept) for row in rows]
 
 
 def audit_cells(subject: SubjectReport) -> tuple[str, ...]:
-    """Return the row of the table that a subject has, an entry a title of `HEAD`."""
+    """Return the row of a subject in the table, an entry for each title of `HEAD`."""
     tokens, optimum, headroom = subject.block_efficiency, subject.optimum, subject.headroom
     detects, reach = short(subject.smallest_detectable_tv, 2), subject.reach
     if reach.words:
@@ -285,7 +284,7 @@ def alarm_text(alpha: float) -> str:
 
 
 def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[list[str], list[str]]:
-    """Return the tokens that show it, its size and its rows; and the command that runs it again."""
+    """Return the tokens, the size and the rows of a counterexample; and the command that runs it again."""
     if isinstance(found, TextCounterexample):
         tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
         what = "completions that begin with" if found.is_prefix else "the completion"
@@ -351,7 +350,7 @@ def _model_lines(name: str, model: ToyModel) -> list[str]:
 
 
 def list_to_text(listed: Iterable[Listed]) -> str:
-    """Return what can be audited by name: a table a group, and how to get what is not here."""
+    """Return the subjects that have a name, a table a group, and how to install a missing one."""
     parts = [
         text_table(
             (group, "verifies", "what it is"), [(one.name, one.verifies, one.about) for one in members]

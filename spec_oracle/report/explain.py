@@ -1,4 +1,4 @@
-"""The page of a check, made from its row of the table, the docstrings of its answers, and what it found."""
+"""The page of a check, made from its question, the docstrings of its modules, and its findings."""
 
 import sys
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ def check_page(name: str) -> str:
 
 
 def _answers(check: Check) -> str:
-    """Return what the code says of how it answers, kind by kind; kinds with the same answer together."""
+    """Return the docstrings of a check's modules, kind by kind; kinds with the same module together."""
     answers: dict[str, list[str]] = {}
     for kind, suite in _SUITES.items():
         if check in suite:

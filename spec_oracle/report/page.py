@@ -1,4 +1,4 @@
-"""Pages of HTML and pictures in them, from the templates beside this module."""
+"""Pages of HTML and pictures in them, from the folder templates."""
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup

@@ -1,4 +1,4 @@
-"""Block efficiency against the number of paths and the draft length, drawn beneath the optimum."""
+"""Pictures of block efficiency against the number of paths and the draft length, below the optimum."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -80,7 +80,7 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
 
 
 def _row_key(name: str) -> tuple[int, bool]:
-    """Verifiers that one optimum bounds share a row; those of independent paths come first."""
+    """Sort key: verifiers that one optimum bounds share a row; those of independent paths come first."""
     verifier = named_verifier(name)
     return list(Siblings).index(drafting_of(verifier)), isinstance(verifier, StatefulVerifier)
 

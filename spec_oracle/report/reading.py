@@ -1,4 +1,4 @@
-"""What a person reads of a subject first: its verdict, what is open, and what passed.
+"""The first lines on a subject: its verdict, its open checks, and the checks that passed.
 
 Every form of a report shows these in this order. Evidence has one vocabulary, the words of `How`.
 """
@@ -94,13 +94,13 @@ def total_variation_text(subject: SubjectReport) -> str:
 
 
 def headline(subject: SubjectReport) -> str:
-    """Return the verdict in one line: what is open beside it, and how far it goes."""
+    """Return the verdict in one line, with the open checks and how far it goes."""
     proviso = f", {subject.remarks.proviso}" if subject.remarks.proviso else ""
     return f"{subject.subject}: {subject.verdict.value}{proviso}{_how_far(subject)}"
 
 
 def _how_far(subject: SubjectReport) -> str:
-    """Return what is open beside a verdict, and what the verdict rests on."""
+    """Return the open checks, and the checks that the verdict rests on."""
     verdict, open_, word = subject.verdict, open_words(subject), evidence_word(subject)
     if subject.error:
         return ": it could not be audited"
@@ -146,14 +146,14 @@ def passed_line(checks: Sequence[CheckResult]) -> str:
 
 
 def is_plainly_lossless(subject: SubjectReport) -> bool:
-    """Whether nothing needs to be said of a subject beside its row of the table."""
+    """Whether a subject needs no more than its row of the table."""
     is_quiet = not subject.error and not open_checks(subject)
     is_quiet &= not any(note.startswith(NOT_JUDGED) for note in subject.remarks.notes)
     return is_quiet and subject.verdict is SubjectVerdict.LOSSLESS
 
 
 def first_what_is_open(report: AuditReport) -> list[SubjectReport]:
-    """Return the subjects in the order of reading: those with anything open come first."""
+    """Return the subjects in the order of reading: those with open checks come first."""
     return sorted(report.subjects, key=lambda subject: not (subject.error or open_checks(subject)))
 
 

@@ -1,4 +1,4 @@
-"""Numbers as they are shown, tables of them, and results that are tables: text, Markdown and JSON."""
+"""Format numbers and tables, and write results that are tables as text, Markdown, LaTeX, JSON and CSV."""
 
 import csv
 import io
@@ -85,7 +85,7 @@ def latex_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Se
 
 @dataclass(frozen=True)
 class Table:
-    """A table, columns ``right`` flush right, and what is said above and below it."""
+    """A table with columns ``right`` flush right, and the lines above and below it."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -94,7 +94,7 @@ class Table:
     below: str = ""
 
     def parts(self, how: str) -> list[str]:
-        """Return what is said, and the table unless it is empty, as "text", "markdown" or "latex"."""
+        """Return the lines, and the table unless it is empty, as "text", "markdown" or "latex"."""
         table, mark = "", "% " * (how == "latex")
         if self.rows and how == "markdown":
             table = markdown_table(self.head, self.rows)
@@ -107,7 +107,7 @@ class Table:
 def formats(
     tables: Callable[[T], Iterable[Table]], data: Callable[[T], Json], title: str = ""
 ) -> dict[str, Callable[[T], str]]:
-    """Return what writes a result as text, as Markdown under a ``title``, as LaTeX, as JSON and as CSV."""
+    """Return functions that write a result as text, as Markdown under a ``title``, as LaTeX, JSON and CSV."""
 
     def written(result: T, how: str) -> str:
         parts = [part for table in tables(result) for part in table.parts(how)]
@@ -121,7 +121,7 @@ def formats(
 
 
 def _csv(rows: Json) -> str:
-    """Return rows of data as CSV; lists have a column for each place, tables are left out."""
+    """Return rows of data as CSV; a list has a column for each place, an object is left out."""
     flat = []
     for row in rows if isinstance(rows, list) else ():
         cells: dict[str, Json] = {}

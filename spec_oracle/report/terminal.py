@@ -1,4 +1,4 @@
-"""Reports on a terminal: colours, and rows that are cut and not broken; elsewhere the text as it is."""
+"""Write reports to a terminal: with colours, and rows cut at its width; elsewhere the plain text."""
 
 import re
 import sys
@@ -29,11 +29,11 @@ def show(text: str, console: Console | None = None) -> None:
         for number, part in enumerate(text.removesuffix("\n").split("\n\n")):
             is_table = part.partition("\n")[2].startswith("-")
             cut: OverflowMethod | None = "ellipsis" if is_table else None
-            fitting = "\n\n".join(beside(part, shown.width)) if is_table else part
+            fitting = "\n\n".join(split_table(part, shown.width)) if is_table else part
             shown.print("\n" * (number > 0), verdicts(fitting), sep="", no_wrap=is_table, overflow=cut)
 
 
-def beside(table: str, width: int) -> list[str]:
+def split_table(table: str, width: int) -> list[str]:
     """Return a table that is ruled off, as tables that fit, each with the first column and some others."""
     head, rule, *rows = table.split("\n")
     spans = [match.span() for match in re.finditer("-+", rule)]

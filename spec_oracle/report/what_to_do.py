@@ -1,4 +1,4 @@
-"""What to do about what is open: what to look at in the code, or the one command that should decide it."""
+"""The next step for open checks: where to look in the code, or the one command that should decide them."""
 
 import math
 import re
@@ -87,7 +87,7 @@ def _look_at(subject: SubjectReport, check: CheckResult) -> str:
 
 
 def first_wrong_token(found: Counterexample) -> int:
-    """Return the first position at which the emitted tokens, with those before it, are wrong.
+    """Return the first position at which the distribution of the emitted tokens up to it is wrong.
 
     From 0 to L: the last one is that of the bonus token. The instance of the counterexample is needed.
     """
@@ -105,7 +105,7 @@ def first_wrong_token(found: Counterexample) -> int:
 
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:
-    """Return the command that should decide what is open, "" where none is known."""
+    """Return the command that should decide the open checks, "" if none is known."""
     options = [check.remarks.do.split() for check in checks]
     if declared := next((words for words in options if words[:1] and words[0] in _IF_SO), None):
         return f"if it is so: {command_for(subject, command, declared)}"

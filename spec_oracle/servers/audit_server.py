@@ -5,9 +5,7 @@ import json
 import sys
 import time
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -30,11 +28,11 @@ LEFT_OUT = {"rl": ("length", "batch")}
 def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
-    from spec_oracle.contracts.completion import Sampling
+    from spec_oracle.contracts.completion import Prefix, Sampling
     from spec_oracle.report.progress import showing_progress
+    from spec_oracle.servers.checks.distributions import Distributions, Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-    from spec_oracle.servers.checks.suite import audit_server
-    from spec_oracle.servers.checks.weights import Weights, load_rows
+    from spec_oracle.servers.checks.suite import audit_server, with_notes
     from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
@@ -67,10 +65,12 @@ def run(options: argparse.Namespace) -> int:
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         written = 0
 
-        def write_line(*found: Any) -> None:
+        def write_line(
+            completion: Prefix, rows: Distributions, drafts: Distributions | Weights | None
+        ) -> None:
             nonlocal written
             if record:
-                record.write(line_of(*found) + "\n")
+                record.write(line_of(completion, rows, drafts) + "\n")
                 written += 1
 
         subject = ServerSubject(
@@ -84,14 +84,11 @@ def run(options: argparse.Namespace) -> int:
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
-    notes = filter(None, [written_to, kept.used if kept else ""])
-    (found,) = report.subjects
-    remarks = replace(found.remarks, notes=(*found.remarks.notes, *notes))
-    return write_audit(options, replace(report, subjects=(replace(found, remarks=remarks),)))
+    return write_audit(options, with_notes(report, written_to, kept.used if kept else ""))
 
 
 def _fields(given: list[str]) -> dict[str, object]:
-    """Return the fields of ``NAME=JSON``; what is not JSON is text."""
+    """Return the fields of ``NAME=JSON``; a value that is not JSON is text."""
     fields = {}
     for item in given:
         name, sign, value = item.partition("=")

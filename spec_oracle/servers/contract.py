@@ -1,10 +1,10 @@
-"""What an audit asks of a running server, and how a request may fail; how both are written is for clients."""
+"""Requests to a running server, counts of drafts, and errors, whatever API the server has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spec_oracle.contracts.completion import Prompt
+from spec_oracle.contracts.completion import Completion, Prefix, Prompt
 from spec_oracle.errors import SubjectRaisedError
 
 Json: TypeAlias = Any
@@ -36,6 +36,27 @@ class Ask:
     listed: int = 0
     temperature: float | None = None
     fields: Mapping[str, Json] = field(default_factory=dict)
+
+
+def impossible_counts(found: Completion) -> str:
+    """Return what is impossible about the counts of drafts, "" if nothing is or none are reported."""
+    if found.drafted is None or found.accepted is None:
+        return ""
+    if not 0 <= found.accepted <= found.drafted:
+        return f"the server reports {found.accepted} accepted of {found.drafted} drafted tokens"
+    # Of a completion that ended, more may have been accepted than was sent.
+    if not found.ended and found.accepted > max(0, len(found.tokens) - 1):
+        return (
+            f"the server reports {found.accepted} accepted tokens in a completion of {len(found.tokens)}, "
+            "whose first token cannot be a draft"
+        )
+    return ""
+
+
+def prefixes_of(completion: Prefix, start: int = 0) -> list[Prefix]:
+    """Return the prefixes before the tokens of a completion, from one of them on."""
+    number, tokens = completion
+    return [(number, tokens[:end]) for end in range(start, len(tokens))]
 
 
 @dataclass(frozen=True)

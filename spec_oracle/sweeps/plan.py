@@ -1,4 +1,4 @@
-"""What a sweep computes: a task, and the cells of the product of its axes."""
+"""The plan of a sweep: a task, and the cells of the product of its axes."""
 
 import hashlib
 import inspect

@@ -30,7 +30,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 def rows_for(
     page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None, *, backend: str = "loky"
 ) -> Iterator[list[dict[str, Json]]]:
-    """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
+    """Run a sweep and yield its rows, for the ``page`` made of them; ``jobs`` and ``backend`` as for `run`.
 
     They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
     `InvalidInputError` for arguments that a cell refused.
@@ -104,7 +104,7 @@ def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Json]]:
 
 @contextmanager
 def renewed_quietly() -> Iterator[None]:
-    """Let joblib replace its processes, those long idle and those that grew, without a warning.
+    """Let joblib replace processes that were long idle, or grew, without a warning.
 
     It warns in the thread that hands out work. Where warnings are errors that thread ends, and the run waits
     for ever.

@@ -1,4 +1,4 @@
-"""What a sweep can compute in a cell, by name. Each takes its arguments and the cell's seed by name."""
+"""The tasks of sweeps, by name. Each takes its arguments and the cell's seed by name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

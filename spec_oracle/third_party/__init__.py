@@ -1,1 +1,1 @@
-"""Adapters of other people's samplers and engines, one third party a file, and what is known of each."""
+"""Adapters of third-party samplers and engines, one third party a file, and the facts on record."""

@@ -13,16 +13,16 @@ from spec_oracle.servers.checks.fields import long_prompt
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, RefusedError
 
-BESIDE = 3
-"""Other requests beside each that is judged."""
+OTHERS = 3
+"""Other requests for each one that is judged."""
 
 
 def batch(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge concurrent requests: equal ones, and beside unlike ones."""
+    """Judge concurrent requests: equal ones, and ordinary ones among other traffic."""
     return first_failure(
         context.rate,
         lambda rate: among_equals(subject, context, rate),
-        lambda rate: beside_other_traffic(subject, replace(context, budget=context.budget / 3, rate=rate)),
+        lambda rate: among_other_traffic(subject, replace(context, budget=context.budget / 3, rate=rate)),
     )
 
 
@@ -65,11 +65,11 @@ def _likeliest(subject: ServerSubject) -> float:
     return 1.0 if law is None else float(max(law.probabilities[0], law.other))
 
 
-def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge whether completions are distributed alike beside requests that are unlike them.
+def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge whether completions among other traffic are distributed like completions alone.
 
-    Those are hotter, colder, greedy, longer, shorter and seeded ones, some after long prompts, or under a
-    grammar or a JSON schema; three of them beside each, in turn.
+    Other traffic is hotter, colder, greedy, longer, shorter and seeded requests, some after long prompts, or
+    under a grammar or a JSON schema; three of them are sent with each judged one, in turn.
     """
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -83,16 +83,16 @@ def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResul
     ]
     with suppress(RefusedError):
         server.complete(others[-1:])
-        return _beside(subject, others, context)
-    return _beside(subject, others[:3], context)  # a server that takes no temperature of 0
+        return _among(subject, others, context)
+    return _among(subject, others[:3], context)  # a server that takes no temperature of 0
 
 
-def _beside(subject: ServerSubject, others: Sequence[Ask], context: Context) -> CheckResult:
+def _among(subject: ServerSubject, others: Sequence[Ask], context: Context) -> CheckResult:
     ours, turn = max(1, subject.server.client.limits.concurrency // 2), cycle(others)
 
     def asks() -> list[Ask]:
-        return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, BESIDE))]
+        return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, OTHERS))]
 
-    beside = list[streams.Tokens]()
-    requests = streams.concurrent(subject, asks, lambda some: beside.extend(some[:: 1 + BESIDE]), beside)
+    judged = list[streams.Tokens]()
+    requests = streams.concurrent(subject, asks, lambda some: judged.extend(some[:: 1 + OTHERS]), judged)
     return streams.alike("completions beside other traffic", requests, subject, context)

@@ -37,7 +37,7 @@ IMPOSSIBLE: Leaf = ((-2, ()), True)
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Bins of completions of at most ``length`` tokens after a prompt chosen at random, and their law [C].
+    """Bins of completions of at most ``length`` tokens after a random prompt; ``law`` [C] has their masses.
 
     The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin
     of every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between. The
@@ -56,7 +56,7 @@ class Tree:
 
     @property
     def cells(self) -> OutcomeCells:
-        """The bins as cells in which completions are counted; errors of `bin`."""
+        """The bins as cells in which completions are counted; raises the errors of `bin`."""
         return OutcomeCells(self.law, self._bins_of, slack=self.slack)
 
     def _bins_of(self, completions: Sequence[Prefix]) -> NDArray[np.int64]:
@@ -90,6 +90,34 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
     Bins of less mass than ``smallest`` are merged: with what else follows their node, then with each other,
     and at last with the smallest other one. Nodes of less than twice that mass are not expanded.
     """
+    expanded, masses, errors = _leaves(distributions, length, smallest, ends)
+    impossible = [leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]]
+    rare = [leaf for leaf, mass in masses.items() if mass < smallest and (mass or errors[leaf])]
+    kept = sorted((leaf for leaf in masses if masses[leaf] >= smallest), key=lambda leaf: -masses[leaf])
+    if kept and rare and sum(masses[leaf] for leaf in rare) < smallest:
+        rare.append(kept.pop())
+    groups = {leaf: [leaf] for leaf in kept} | {RARE: rare, IMPOSSIBLE: impossible}
+    leaves = tuple(leaf for leaf, group in groups.items() if group)
+    mass_of = np.array([sum(masses[leaf] for leaf in groups[own]) for own in leaves])
+    error_of = np.array([sum(errors[leaf] for leaf in groups[own]) for own in leaves])
+    ended = [len(tokens) == length or not ends.isdisjoint(tokens[-1:]) for (_, tokens), _ in leaves]
+    return Tree(
+        length=length,
+        bins={leaf: number for number, own in enumerate(leaves) for leaf in groups[own]},
+        leaves=leaves,
+        expanded=frozenset(expanded),
+        ends=ends,
+        law=mass_of / mass_of.sum(),
+        slack=log_error(mass_of, error_of),
+        depth=np.array([len(tokens) for (_, tokens), _ in leaves]),
+        is_whole=np.array([whole and not other for whole, (_, other) in zip(ended, leaves, strict=True)]),
+    )
+
+
+def _leaves(
+    distributions: Distributions, length: int, smallest: float, ends: frozenset[Token]
+) -> tuple[set[Prefix], Mapping[Leaf, float], Mapping[Leaf, float]]:
+    """Expand nodes, the most probable first; return them, and the masses of all leaves with their errors."""
     server, tie = distributions.server, count()
     expanded: set[Prefix] = set()
     masses: dict[Leaf, float] = defaultdict(float)
@@ -119,27 +147,7 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
                     leaf = (child, False) if share >= smallest else (prefix, True)
                     masses[leaf] += share
                     errors[leaf] += share * math.expm1(slack + law.slack)
-    impossible = [leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]]
-    rare = [leaf for leaf, mass in masses.items() if mass < smallest and (mass or errors[leaf])]
-    kept = sorted((leaf for leaf in masses if masses[leaf] >= smallest), key=lambda leaf: -masses[leaf])
-    if kept and rare and sum(masses[leaf] for leaf in rare) < smallest:
-        rare.append(kept.pop())
-    groups = {leaf: [leaf] for leaf in kept} | {RARE: rare, IMPOSSIBLE: impossible}
-    leaves = tuple(leaf for leaf, group in groups.items() if group)
-    mass_of = np.array([sum(masses[leaf] for leaf in groups[own]) for own in leaves])
-    error_of = np.array([sum(errors[leaf] for leaf in groups[own]) for own in leaves])
-    ended = [len(tokens) == length or not ends.isdisjoint(tokens[-1:]) for (_, tokens), _ in leaves]
-    return Tree(
-        length=length,
-        bins={leaf: number for number, own in enumerate(leaves) for leaf in groups[own]},
-        leaves=leaves,
-        expanded=frozenset(expanded),
-        ends=ends,
-        law=mass_of / mass_of.sum(),
-        slack=log_error(mass_of, error_of),
-        depth=np.array([len(tokens) for (_, tokens), _ in leaves]),
-        is_whole=np.array([whole and not other for whole, (_, other) in zip(ended, leaves, strict=True)]),
-    )
+    return expanded, masses, errors
 
 
 def log_error(masses: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:

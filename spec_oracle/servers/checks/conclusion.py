@@ -1,8 +1,12 @@
-"""What the completions of `joint` come to, however they were judged, and how to ask for one that is wrong."""
+"""The result of `joint`: whether completions say enough, of speculation too, and which one shows a defect.
+
+It is made here whether completions were judged by reported probabilities or by those of a reference server.
+"""
 
 import json
 import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +16,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment, Ledger, OutcomeCells, Sample, sampled
-from spec_oracle.audit.results import (
-    Cause,
-    CheckResult,
-    LawResult,
-    Status,
-    TextCounterexample,
-)
+from spec_oracle.audit.results import Cause, CheckResult, LawResult, Status, TextCounterexample
 from spec_oracle.contracts.completion import Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.bins import Tree
@@ -56,7 +54,7 @@ def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
 
 
 def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
-    """Return lines on what the bins distinguish, and on the distributions that they were made of."""
+    """Return lines for the report: how far the bins distinguish completions, and by which distributions."""
     depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
     return (
         f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
@@ -73,20 +71,19 @@ def judged(
     requests: ServedOutcomes[Any],
     context: Context,
     effort: Effort,
-    uncertainty: str = "",
+    reported: Distributions,
 ) -> tuple[LawResult, Sample]:
-    """Return what samples say of an experiment that a server runs, and the samples.
+    """Decide by samples an experiment that a server runs; return the result, and the samples.
 
-    ``uncertainty`` says why the reported probabilities leave open as much as must be detected, and what would
-    help.
+    Its expected distribution is made of the ``reported`` ones: they may be too coarse to detect what must be.
     """
     ledger = Ledger(context.budget)
     result = sampled([experiment], context, effort, ledger)
     detail, do = result.detail, ""  # the budget of one check is none that the user can raise
     if result.status is not Status.FAILED:
         if is_hidden(experiment.cells, effort.wanted or effort.tv, context.rate):
-            detail = detail.replace("raise --budget", uncertainty)
-            do = uncertainty.rpartition("; ")[2]
+            detail = detail.replace("raise --budget", reported.uncertainty)
+            do = reported.uncertainty.rpartition("; ")[2]
         if requests.ended:
             detail = f"{detail}; ended early: {requests.ended}"
             result = replace(result, status=Status.INCONCLUSIVE)
@@ -105,7 +102,7 @@ def is_hidden(cells: OutcomeCells, tv: float, rate: float) -> bool:
 
 
 def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
-    """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
+    """Return the result; a failure is inconclusive if `plain-law` left the probabilities unconfirmed."""
     if result.status is not Status.FAILED or not is_unconfirmed(context):
         return result
     detail = f"{UNCONFIRMED} ({result.detail})"
@@ -113,12 +110,17 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
 
 
 def conclude(
-    subject: ServerSubject, result: LawResult, distinguished: float, uncertain: str = ""
+    subject: ServerSubject,
+    result: LawResult,
+    scope: Sequence[str],
+    distinguished: float,
+    uncertain: str = "",
 ) -> LawResult:
-    """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
+    """Return the result of `joint`; it passes only if enough is detected and drafts were judged.
 
-    ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
-    says why no number of completions would detect less, "" where more would.
+    ``scope`` says how completions were compared. ``distinguished`` is the share of completions in bins that
+    differ beyond the first token; ``uncertain`` says why no number of completions would detect less, "" if
+    more would.
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings
     drafts, doubt, reason = completions.counted(), doubt_of(subject), ""
@@ -146,18 +148,18 @@ def conclude(
         f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}, "
         f"API {subject.server.api.name}"
     )
-    scope = [asked, *result.remarks.scope]
+    lines = [asked, *scope, *result.remarks.scope]
     if drafts.drafted is not None:
-        scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
-    scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
+        lines.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    lines.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
-    return replace(result, remarks=replace(result.remarks, scope=tuple(scope), do=do), findings=found)
+    return replace(result, remarks=replace(result.remarks, scope=tuple(lines), do=do), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:
-    """Return what answers after a failed attempt may hide, total variation: it may have failed for its text.
+    """Return the total variation that retries may hide: a request may have failed because of its completion.
 
-    Nothing, if each had a seed that fixes the completion: then the same one came at last.
+    It is 0 if each request had a seed that fixes its completion: the retry gave the same one.
     """
     found = subject.completions
     if not found.retried or (subject.plan.seeded and subject.server.repeats_seeds):
@@ -166,7 +168,7 @@ def doubt_of(subject: ServerSubject) -> float:
 
 
 def never_happened(drafts: DraftCounts) -> str:
-    """Say why completions show nothing of speculation, "" where they do."""
+    """Return why completions show nothing of speculation, "" if drafts were accepted and rejected."""
     if drafts.accepted is None:
         unknown = "the server does not report whether drafts were accepted"
         return f"{unknown}; if you know that they are, say --assume-speculating"
@@ -186,7 +188,10 @@ def wrong_completion(
     *,
     is_prefix: bool,
 ) -> TextCounterexample:
-    """Return what came ``count`` times of ``draws`` after a prompt, -1 for any, and how to ask for it."""
+    """Return a completion that came ``count`` times in ``draws`` after a prompt, and the request for it.
+
+    The number of the prompt is -1 for a completion after any of them.
+    """
     (number, tokens), server = prefix, subject.server
     lower, upper = clopper_pearson(np.array([count, draws - count]), LEVEL)
     request = server.api.request(Ask(server.prompts[max(number, 0)], subject.plan.tokens), server.sampling)

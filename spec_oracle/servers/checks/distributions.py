@@ -1,4 +1,4 @@
-"""Target-only decoding as a server reports it: next-token distributions from one-token requests.
+"""Next-token distributions of target-only decoding: by one-token requests to a server, or by local weights.
 
 A request for one token has nothing to speculate on. Some servers list probabilities as sampled, after
 temperature and filters; others list them before. Each is a *reading*; which one holds is for samples to say.
@@ -6,19 +6,21 @@ temperature and filters; others list them before. Each is a *reading*; which one
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.contracts import ContractError
-from spec_oracle.contracts.completion import Completion, Prefix, Token
+from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Token
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.language_models import load_language_model
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.client.scoring import Scoring
+from spec_oracle.servers.client.apis import Scoring
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
 
@@ -98,9 +100,7 @@ class Distributions:
 
     def ask(self, prefix: Prefix, listed: int) -> Ask:
         """Return the request for the token after a prefix."""
-        number, tokens = prefix
-        text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
-        return Ask(text, 1, listed=listed)
+        return Ask(self.server.ids(prefix), 1, listed=listed)
 
     def _stream(self, some: Sequence[Prefix], listed: int, *, together: bool = False) -> Iterator[Completion]:
         ask = self.server.together if together else self.server.stream
@@ -109,7 +109,7 @@ class Distributions:
             yield answer
 
     def _until(self) -> float:
-        """Return when to stop asking for what is only worth a part of the time."""
+        """Return the end of the part of the time that repeated requests are worth."""
         now = time.monotonic()
         return now + SERVER_READING_PART * (self.server.client.end - now)
 
@@ -146,7 +146,7 @@ class Distributions:
         return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
 
     def near(self) -> list[Prefix]:
-        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
+        """Return the prompts, and the most likely prefixes of one more token; none that ends a completion."""
         roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
         self.fetch(roots)
         listed = [(log, root, token) for root in roots for token, log in (self.logs[root] or {}).items()]
@@ -232,7 +232,7 @@ class Distributions:
 
     @property
     def uncertainty(self) -> str:
-        """Say why what is reported leaves open too much, and what would help."""
+        """Return why the reported probabilities are too coarse, and what would help."""
         tv = math.expm1(self.error) / 2
         bound = f"which counts as its own noise: up to {tv:.2g} in total variation a token"
         if self.noise > self.rounding:
@@ -240,3 +240,60 @@ class Distributions:
             return f"{differ}, {bound}; try one slot, no batching, full precision, or a larger --detect"
         rounds = f"the server's log-probabilities are accurate to {self.rounding:.2g} nats"
         return f"{rounds}, {bound}; ask it for more digits, or use a larger --detect"
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Rows: TypeAlias = Callable[[Sequence[object], Sequence[object]], Sequence[Logs | None]]
+"""(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
+
+
+@dataclass
+class Weights:
+    """The distributions that ``rows`` computes along completions, by prefix; ``prompts`` are token ids."""
+
+    rows: Rows
+    prompts: Sequence[Prompt]
+    logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+
+    def compute(self, completions: Iterable[Prefix]) -> None:
+        """Compute the distributions at all tokens of completions."""
+        for number, tokens in completions:
+            for end, row in enumerate(self.rows(self.prompts[number], tokens)):
+                self.logs[number, tokens[:end]] = row
+
+
+def load_rows(spec: str) -> Rows:
+    """Load the weights that a short text names, as `load_language_model` does.
+
+    Raises `InvalidInputError`, also where a loader raises anything else.
+    """
+    try:
+        return of_weights(load_language_model(spec, has_text=False).network)
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(f"local weights: {type(error).__name__}: {error}") from error
+
+
+def of_weights(network: "PreTrainedModel", listed: int = 200) -> Rows:
+    """Return the distributions by a causal network of transformers: one pass a completion, the likeliest.
+
+    Raises `InvalidInputError` for tokens that the network does not have.
+    """
+    import torch
+
+    vocab = network.get_input_embeddings().num_embeddings
+
+    def rows(prompt: Sequence[object], tokens: Sequence[Any]) -> list[Logs]:
+        if largest := max((token for token in (*prompt, *tokens) if token >= vocab), default=0):
+            raise InvalidInputError(f"local weights: they have {vocab:,} tokens, not token {largest}")
+        ids = torch.tensor([[*prompt, *tokens]], device=network.device)
+        with torch.inference_mode():
+            logits = network(ids, logits_to_keep=len(tokens) + 1).logits[0, -len(tokens) - 1 : -1]
+        likeliest, which = logits.topk(min(listed, logits.shape[-1]), dim=-1)
+        logs = likeliest.double() - logits.double().logsumexp(dim=-1, keepdim=True)
+        return [dict(zip(*pair, strict=True)) for pair in zip(which.tolist(), logs.tolist(), strict=True)]
+
+    return rows

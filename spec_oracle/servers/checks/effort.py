@@ -7,7 +7,6 @@ from typing import Final
 
 # Part of the time of `joint` that is kept to find out which is wrong, completions or probabilities.
 SERVER_BLAME_PART: Final = 0.2
-SERVER_PILOT_PART: Final = 0.1  # Part of the time of `joint` for the completions that measure the pace.
 SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
 SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
 # A law like those of trees, by which completions are planned before it is known.
@@ -15,9 +14,7 @@ USUAL_BINS: Final = (0.01,) * 100
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
 # One-token samples after each of these, by which it is found out what the reported probabilities are.
 SERVER_READING_SAMPLES: Final = 24
-# Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most.
-SERVER_ONE_TOKEN_COARSER: Final = 2.5
-SERVER_ONE_TOKEN_TV: Final = 0.5
+SERVER_ONE_TOKEN_TV: Final = 0.5  # Largest TV that tests of single tokens must detect.
 # A token that the completions under a combination of sampling fields are planned for, and must detect.
 SERVER_SHAPES_TV: Final = 0.4
 # Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.

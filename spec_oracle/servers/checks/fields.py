@@ -61,7 +61,7 @@ class Combination:
         return ", ".join(f"{axis} {value}" for axis, value in self.words.items())
 
     def of(self, server: Server) -> Server:
-        """Return the server as it is asked with these fields."""
+        """Return the server, with these fields in all its requests."""
         base = server.sampling
         own = {name: self.fields[name] for name in _OF_SAMPLING if name in self.fields}
         more = {name: value for name, value in self.fields.items() if name not in own}
@@ -72,7 +72,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Tried:
-    """What was found under a combination: ``wrong`` says what is, ``why`` it was not tried.
+    """The result of a combination: ``wrong`` says what is wrong, ``why`` says why it was not tried.
 
     ``draws`` were judged, in words ``seen``. ``least`` is a lower bound of the total variation, and
     ``detects`` which one would show.
@@ -92,7 +92,7 @@ Trial: TypeAlias = Callable[[Context], Tried]
 
 
 def long_prompt(prompt: Prompt) -> Prompt:
-    """Return a prompt, text or ids, repeated up to the length of a long one."""
+    """Repeat a prompt, text or ids, up to the length of a long one."""
     return prompt * max(1, -(-LONG // max(len(prompt), 1)))
 
 
@@ -124,7 +124,7 @@ def spellings(likely: int) -> dict[str, tuple[Fields, ...]]:
 
 
 def left_of_schema(text: str) -> Fields | None:
-    """Return the grammar of what may follow a text under the schema; None once it may be over."""
+    """Return the grammar of the continuations of a text under the schema; None once the text may be over."""
     if text.count('"') > 1 or not text.startswith('"'[: len(text)]):
         return None
     opening = "" if text else r'"\"" '
@@ -132,7 +132,7 @@ def left_of_schema(text: str) -> Fields | None:
 
 
 def can_write(server: Server, text: str) -> bool:
-    """Whether the server's tokens can be such a text: llama.cpp ends where none may follow under a schema."""
+    """Whether the server has tokens for a text: llama.cpp ends if none may follow under a schema."""
     try:
         (answer,) = server.client.ask([server.api.tokenize(text)])
         return text in (server.text(answer.data["tokens"]) or "")
@@ -180,7 +180,7 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
 
 
 def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequence[Prefix]) -> Fields | str:
-    """Return the first spelling that changes what is reported after the prompts, or why there is none."""
+    """Return the first spelling that changes the distributions after the prompts, or why none does."""
     why = NO_EFFECT
     for way in ways:
         try:
@@ -196,7 +196,7 @@ def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequenc
 
 
 def refusal(error: RefusedError) -> str:
-    """Say how a server does not do what it is asked, in a few words."""
+    """Return how a server refuses, in a few words."""
     cause = str(error).rpartition(" (")[2].partition(")")[0]
     return f"requests with it fail each time: {cause}" if ANSWERED in str(error) else "refused"
 

@@ -5,11 +5,10 @@ A server that reports its probabilities is its own oracle; another is compared w
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +52,11 @@ from spec_oracle.servers.checks.subject import (
     is_unchecked,
     is_unconfirmed,
 )
-from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError
-from spec_oracle.statistics import (
-    draws_needed_by_g,
-    goodness_of_fit_by_g,
-    homogeneity,
-    offending_cells,
-)
+from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, homogeneity, offending_cells
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
+SERVER_PILOT_PART: Final = 0.1  # Part of the time for the completions that measure the pace.
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
 SERVER_SMALLEST_BIN: Final = 0.004
 
@@ -78,15 +72,13 @@ LOOKS = 4 * LOOKS_AT
 LOOK_SECONDS = 2.0
 """About how long completions take that are sampled at once."""
 
-Result = TypeVar("Result")
-
 
 def joint(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the distributions that the server reports, else beside a reference server.
+    """Judge completions by the probabilities that the server reports, or else by those of a reference server.
 
-    Where they draft nothing, and longer ones do, it is left to `long-texts`.
+    If they draft nothing and longer ones do, `long-texts` judges the longer ones instead.
     """
-    subject.completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+    subject.completions.pilot(SERVER_PILOT_PART * context.budget)
     subject.probe_drafts()
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"
@@ -95,79 +87,75 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
-    """Sample completions of the plan's length, and judge them by the tree of the likely tokens."""
-    server, plan, rate = subject.server, subject.plan, context.rate
-    if not server.listed:
+    """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong."""
+    reported, started = subject.distributions, time.monotonic()
+    if not subject.server.listed:
         raise NoEvidenceError(NEEDS_PROBABILITIES)
     if is_unchecked(context):
         raise NoEvidenceError(UNCHECKED)
-    completions, reported = subject.completions, subject.distributions
-    seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
-    pace = completions.pace
-    planned = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate / 2)
-    planned = int(min(planned, max(effort.SERVER_PILOT, pace * seconds)))
-    smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))
-    requests = ServedOutcomes(completions.sample, completions.found, plan.requests or math.inf)
-    look = max(1, min(common.FIRST_LOOK, planned // LOOKS))
-    at_once = max(look, int(LOOK_SECONDS * pace))
-    sizes = Effort(tv=math.inf, look=look, wanted=plan.detect, most=at_once, keeps=True)
-
-    def found() -> tuple[Tree, LawResult, NDArray[np.int64]]:
-        tree = grow_tree(reported, plan.tokens, smallest, frozenset(server.ends))
-        experiment = Experiment(
-            f"completions of {plan.tokens} tokens",
-            f"{plan.tokens} tokens",
-            dict,
-            requests,
-            binned=lambda: tree.cells,
-        )
-        left = max(seconds - (time.monotonic() - start), 0.0)
-        of_samples = replace(context, budget=left)
-        # Where all is judged again, completions that came before take no time.
-        at_once = replace(sizes, look=max(sizes.look, len(completions.found) // LOOKS_AT))
-        result, sample = judged(experiment, requests, of_samples, at_once, reported.uncertainty)
-        return tree, result, sample.counts
-
-    tree, result, counts = _with_all_ends(server, requests, found)
-    uncertain = reported.uncertainty if is_hidden(tree.cells, plan.detect, rate) else ""
-    shown = None
-    if result.status is Status.FAILED:
+    completions = subject.completions
+    requests = ServedOutcomes(completions.sample, completions.found, subject.plan.requests or math.inf)
+    seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
+    tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
+    is_wrong, shown = result.status is Status.FAILED, None
+    if is_wrong:
         counts = _enough_to_show(requests, tree, counts)
         shown = _counterexample(subject, tree, counts)
     findings = replace(result.findings, worst=None, total_variation=least_total_variation(tree, counts))
-    scope = (*scope_of(tree, reported), *result.remarks.scope)
-    result = replace(
-        result, remarks=replace(result.remarks, scope=scope), shown=Shown(shown), findings=findings
-    )
-    concluded = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
-    if result.status is not Status.FAILED:
-        return concluded
-    left = context.budget - (time.monotonic() - start)
-    if not (doubt := _doubt_of_probabilities(subject, context, tree, counts, left)):
+    result = replace(result, shown=Shown(shown), findings=findings)
+    uncertain = reported.uncertainty if is_hidden(tree.cells, subject.plan.detect, context.rate) else ""
+    distinguished = float(tree.law[tree.depth >= 2].sum())
+    concluded = conclude(subject, result, scope_of(tree, reported), distinguished, uncertain)
+    left = context.budget - (time.monotonic() - started)
+    if not is_wrong or not (doubt := _doubt_of_probabilities(subject, context, tree, counts, left)):
         return concluded
     detail, measured = f"{doubt} ({concluded.detail})", concluded.measured
     undecided = inconclusive(detail, alpha=measured.alpha, draws=measured.draws)
     return with_findings(undecided, Findings(is_reference_wrong=True))
 
 
-def _with_all_ends(server: Server, requests: ServedOutcomes[Prefix], found: Callable[[], Result]) -> Result:
-    """Judge completions; the same ones once more where one of them showed another token that ends some."""
+def _judged_by_tree(
+    subject: ServerSubject, context: Context, requests: ServedOutcomes[Prefix]
+) -> tuple[Tree, LawResult, NDArray[np.int64]]:
+    """Grow the tree, judge completions by it within the budget, and return both with the counts of its bins.
+
+    If one of them ended with a token that was not known to end any, all are judged again, by another tree.
+    """
+    server, plan, completions, started = subject.server, subject.plan, subject.completions, time.monotonic()
+    planned = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=context.rate / 2)
+    planned = int(min(planned, max(effort.SERVER_PILOT, completions.pace * context.budget)))
+    smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))
+    look = max(1, min(common.FIRST_LOOK, planned // LOOKS))
+    sizes = Effort(
+        tv=math.inf,
+        look=look,
+        wanted=plan.detect,
+        most=max(look, int(LOOK_SECONDS * completions.pace)),
+        keeps=True,
+    )
+    size = f"{plan.tokens} tokens"
     while True:
         ends, requests.given = frozenset(server.ends), 0
+        tree = grow_tree(subject.distributions, plan.tokens, smallest, ends)
+        what, of_tree = f"completions of {size}", lambda cells=tree.cells: cells
+        experiment = Experiment(what, size, dict, requests, binned=of_tree)
+        left = replace(context, budget=max(context.budget - (time.monotonic() - started), 0.0))
+        # Where all is judged again, completions that came before take no time.
+        sizes = replace(sizes, look=max(look, len(completions.found) // LOOKS_AT))
         try:
-            result = found()
+            result, sample = judged(experiment, requests, left, sizes, subject.distributions)
         except ContractError:
             if ends == server.ends:
                 raise
         else:
             if ends == server.ends:
-                return result
+                return tree, result, sample.counts
 
 
 def _enough_to_show(
     requests: ServedOutcomes[Prefix], tree: Tree, counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the counts of some more completions, where those that decided show no single one as wrong."""
+    """Sample further until a single bin is certainly wrong, for the counterexample; return the counts."""
     with suppress(ContractError):
         while (
             not offending_cells(counts, tree.law, alpha=LEVEL)
@@ -181,7 +169,7 @@ def _enough_to_show(
 def _counterexample(
     subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]
 ) -> TextCounterexample | None:
-    """Show the bin that is most certainly wrong, among the completions after its prompt; None without one."""
+    """Return the most certainly wrong bin, as a share of its prompt's completions; None without one."""
     worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
     if worst is None:
         return None
@@ -202,11 +190,11 @@ def _counterexample(
 def _doubt_of_probabilities(
     subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
 ) -> str:
-    """Say why completions that contradict the tree are not held against speculation, "" where they are.
+    """Return why the reported probabilities may be wrong, not the completions; "" if the completions are.
 
-    Completions are made token by token, as many as there were others, or as the time allows; they need no
-    reported probabilities. Doubtful is what contradicts the tree too, and agrees with those counted; and, if
-    the probabilities were not confirmed before, all that agrees with those counted.
+    Completions are made token by token, as many as there were others, or as the time allows: these need no
+    reported probabilities. If they agree with the completions that were counted, the probabilities are in
+    doubt: wrong if the new completions contradict the tree, too; else unconfirmed, if they were before.
     """
     rng, end, drawn = context.stream("server/joint/one-token"), time.monotonic() + seconds, int(counts.sum())
     plain = np.zeros_like(counts)

@@ -132,7 +132,7 @@ def _possible_counts(tokens: int, drafts: FixedDrafts) -> frozenset[tuple[int, i
 
 
 def ends(subject: ServerSubject) -> CheckResult:
-    """Judge completions under a stop string that is common in those without."""
+    """Judge completions under a stop string that is common in completions without one."""
     server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
     prompts = list(server.prompts) * -(-SERVER_STOPS // len(server.prompts))
     free = server.complete([Ask(prompt, tokens) for prompt in prompts])
@@ -176,7 +176,7 @@ def misplaced_end(server: Server, ask: Ask, answer: Completion) -> str:
 
 
 def _misplaced_text(server: Server, ask: Ask, answer: Completion, what: str) -> str:
-    """Compare the text with that of the ids, where the server turns ids into text, as it does itself."""
+    """Compare the text with that of the ids, if the server turns ids into text."""
     text, stop = answer.text, ask.fields.get("stop", [""])[0]
     written = server.text(answer.tokens)
     if written is None or UNREADABLE in written or not written.startswith(text):

@@ -11,19 +11,19 @@ from typing import Final
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
-from spec_oracle.contracts.completion import Completion, Prefix
+from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import wrong_scores
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
 
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3
 
 
 def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
-    """Compare what is reported of completions after each prompt, token by token, with one-token requests."""
+    """Compare log-probabilities of completions after each prompt, token by token, with one-token requests."""
     del context
     server, reported = subject.server, subject.distributions
     if not server.listed:
@@ -58,8 +58,8 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:
-    """Ask for the distributions of a completion; for those that differ twice: noise may do that."""
-    prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
+    """Compare a completion with one-token requests; ask again where they differ: noise may be the cause."""
+    prefixes = prefixes_of((number, completion.tokens))
     allowed = distributions.tolerance
 
     def asked() -> ReportedLogprobs:

@@ -34,12 +34,11 @@ from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
-from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
+from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError, prefixes_of
 from spec_oracle.statistics.long_completions import (
     BY_P,
     Scored,
@@ -213,7 +212,7 @@ class JudgedCompletions:
         return all(bet.detects(rate) <= detect or bet.largest <= detect for bet in bets)
 
     def add(self, completions: Sequence[Prefix]) -> None:
-        """Add completions; asks for the distributions at all their tokens at once.
+        """Judge further completions; asks for the distributions at all their tokens at once.
 
         First tokens are left out: nothing speculates on them.
         """
@@ -226,7 +225,8 @@ class JudgedCompletions:
 
     def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
         """Return the tokens of a completion, each in its own distribution, from one of them on."""
-        prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
+        server = self.distributions.server
+        prefixes = prefixes_of((number, tokens), start)
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
@@ -249,14 +249,13 @@ class JudgedCompletions:
                 doubt[place] = relative[place] / 2
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
-            text = (*self.distributions.server.prompts[number], *prefix[1])
-            follows = proposed_by_n_gram(text)
+            follows = proposed_by_n_gram(server.ids(prefix))
             if follows is not None and law.index(follows) >= 0:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
         places = np.arange(start, len(tokens))
-        before = len(self.distributions.server.prompts[number])
+        before = len(server.prompts[number])
         known = before + places if self.knows_positions else None
         left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
         return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)

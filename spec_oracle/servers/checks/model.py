@@ -17,23 +17,15 @@ import numpy as np
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.logprobs import Distribution
-from spec_oracle.audit.results import (
-    Cause,
-    CheckResult,
-    How,
-    Status,
-    check_result,
-    inconclusive,
-    not_asked,
-)
+from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
+from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.scores import fetch_along
-from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, OutOfTimeError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
 
 # Tokens after which the distributions of a server and of its reference are compared, and samples of one token
 # where these are not reported.
@@ -99,12 +91,8 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare both servers' distributions along completions of the first."""
     server, reference, detect = subject.server, subject.reference, subject.plan.detect
     assert reference is not None
-    own = Distributions(server)
-    own.logs, own.noise, own.reading = (
-        subject.distributions.logs,
-        subject.distributions.noise,
-        subject.distributions.reading,
-    )
+    own, known = Distributions(server), subject.distributions
+    own.logs, own.noise, own.reading = known.logs, known.noise, known.reading
     theirs = Distributions(replace(reference, prompts=server.prompts, listed=server.listed))
     along = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/model"))
     apart = Distances()
@@ -114,7 +102,7 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
             completions = along.sample(1)
             for one in (own, theirs):
                 fetch_along(one, completions)
-            prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
+            prefixes = [one for completion in completions for one in prefixes_of(completion, 1)]
             compare(prefixes, own, theirs, apart)
             server.tell("model", len(apart.distances), SERVER_MODEL_TOKENS)
     except OutOfTimeError:
@@ -123,15 +111,15 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
     if not apart.distances:
         return inconclusive("too few probabilities are reported; use --top-k, or temperature 1")
     what = "next-token distributions of requests for one token"
-    result = told(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
+    result = result_of_distances(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
     if not result.remarks.proviso:
         return result
     proviso = result.remarks.proviso + _of_its_own(context)
     return replace(result, remarks=replace(result.remarks, proviso=proviso))
 
 
-def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
-    """Return the result: another model if, besides noise, distributions differ by more than ``detect``."""
+def result_of_distances(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
+    """Return the result: another model if distributions differ by more than ``noise`` and ``detect``."""
     tokens = len(apart.distances)
     detail = (
         f"{what} differ by {apart.mean:.2g} from the reference's, in total variation on average over "

@@ -48,7 +48,7 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
         what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
     )
     effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
-    result, _ = judged(experiment, requests, context, effort, reported.uncertainty)
+    result, _ = judged(experiment, requests, context, effort, reported)
     if result.status is Status.FAILED and (few := lists_too_few(subject.server)):
         return inconclusive(f"{TOO_FEW}; {few}", draws=result.measured.draws)
     if result.status is Status.PASSED and reported.drafted:

@@ -1,15 +1,16 @@
-"""Completions of a server against those of another, the reference, that does not speculate.
+"""Compare completions of a server with those of a reference server, which does not speculate.
 
 The check `joint` compares them where a server shows no probabilities, `shapes` under fields of sampling of
 which one-token requests show nothing.
 """
 
 import math
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,12 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
     CheckResult,
+    Findings,
+    How,
     LawResult,
+    Measured,
     NoEvidenceError,
+    Remarks,
     Shown,
     Status,
     TextCounterexample,
@@ -28,10 +33,10 @@ from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings
-from spec_oracle.servers.checks.side_by_side import compared
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
+from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
 AT_ONCE = 512
@@ -52,16 +57,15 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
     theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
-    result, counts, bins = beside(ours, theirs, plan, replace(context, budget=seconds))
+    result, counts, bins = compare_completions(ours, theirs, plan, replace(context, budget=seconds))
     if result.status is Status.FAILED:
         result = replace(result, shown=Shown(_counterexample(subject, counts, bins)))
     scope = f"{len(bins)} outcome bins, beside completions of {reference.client.url}"
-    result = replace(result, remarks=replace(result.remarks, scope=(scope, *result.remarks.scope)))
     distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
-    return conclude(subject, result, float(distinguished))
+    return conclude(subject, result, (scope,), float(distinguished))
 
 
-def beside(
+def compare_completions(
     ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
 ) -> tuple[LawResult, Counts, list[Bin]]:
     """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
@@ -128,7 +132,7 @@ def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Co
     return np.array(counts, dtype=np.int64), [own for _, own in found]
 
 
-def beside_reference(subject: ServerSubject, context: Context, unknown: Mapping[str, str]) -> Iterator[Trial]:
+def reference_trials(subject: ServerSubject, context: Context, unknown: Mapping[str, str]) -> Iterator[Trial]:
     """Yield the trials of fields of which one-token requests show nothing, if there is a reference.
 
     None where the reference serves another model, or shows other tokens.
@@ -140,10 +144,10 @@ def beside_reference(subject: ServerSubject, context: Context, unknown: Mapping[
         return
     spelt = spellings(0)
     for number, name in enumerate(one for one, why in unknown.items() if why.startswith(NO_EFFECT)):
-        yield partial(_field_beside, subject, name, spelt[name], number)
+        yield partial(_field_compared, subject, name, spelt[name], number)
 
 
-def _field_beside(
+def _field_compared(
     subject: ServerSubject, name: str, ways: Sequence[Fields], number: int, context: Context
 ) -> Tried:
     """Compare completions under one field, in the first of its spellings that both servers take."""
@@ -159,7 +163,7 @@ def _field_beside(
         for n, one in enumerate(both)
     )
     wanted = replace(plan, detect=effort.SERVER_SHAPES_TV, requests=None)
-    result, *_ = beside(ours, theirs, wanted, context)
+    result, *_ = compare_completions(ours, theirs, wanted, context)
     seen = f"{result.measured.draws:,} completions beside as many of the reference"
     wrong = f"{seen} are distributed differently" if result.status is Status.FAILED else ""
     detects = result.findings.smallest_detectable_tv or math.inf
@@ -172,3 +176,67 @@ def _takes(server: Server, fields: Fields) -> bool:
     except RefusedError:
         return False
     return True
+
+
+USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number is planned.
+
+Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[NDArray[np.int64], Sequence[Any]]]
+"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
+
+
+def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.int64], Sequence[Any]]:
+    """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
+    tallies = Counter(first), Counter(second)
+    every = sorted(tallies[0] | tallies[1], key=repr)
+    return np.array([[tally[one] for one in every] for tally in tallies], dtype=np.int64), every
+
+
+def compared(
+    own: Experiment,
+    reference: Experiment,
+    context: Context,
+    effort: Effort,
+    *,
+    table: Table = by_outcome,
+    cells: int = USUAL_CELLS,
+) -> LawResult:
+    """Decide whether two experiments have one distribution, where neither is known.
+
+    As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
+    allows; ``table`` counts them.
+    """
+    sides, found, started = (own, reference), (list[Any](), list[Any]()), time.monotonic()
+    needed, size = _needed_by_homogeneity(effort.wanted or effort.tv, cells, context.rate), effort.pilot
+    while (before := len(found[1])) < needed:
+        for some, side in zip(found, sides, strict=True):
+            some.extend(side.many(min(size, needed - before)))
+        if len(found[1]) == before or time.monotonic() - started > effort.share * context.budget:
+            break
+        size = min(2 * size, effort.look)
+    counts, outcomes = table(*found)
+    fit = homogeneity(*counts, alpha=context.rate)
+    what = f"{own.what}: {fit.draws[0]:,} samples"
+    tv = fit.smallest_detectable_tv
+    least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
+    status, detail = Status.PASSED, f"{what} are distributed as {reference.what}{least}"
+    if not fit.passed:
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        worst = int(abs(shares[0] - shares[1]).argmax())
+        status, detail = Status.FAILED, f"{what} are distributed otherwise than {reference.what}"
+        if outcomes:
+            detail += f"; {shares[0, worst]:.3g} of them are {own.shown(outcomes[worst])}, not "
+            detail += f"{shares[1, worst]:.3g}"
+    elif tv > effort.tv:
+        status, detail = Status.INCONCLUSIVE, f"{what} are too few to show a defect{least}; raise --budget"
+    measured = Measured(context.rate, fit.draws[0], None, own.tokens, tv if tv < 1 else None)
+    findings = Findings(smallest_detectable_tv=tv)
+    return LawResult(
+        "", status, detail, How.SAMPLED, measured, Remarks((f"{own.what}: {fit}",)), findings=findings
+    )
+
+
+def _needed_by_homogeneity(tv: float, cells: int, rate: float) -> int:
+    count = 64
+    while smallest_detectable_tv_by_homogeneity((count, count), cells, alpha=rate) > tv:
+        count = count * 5 // 4
+    return count

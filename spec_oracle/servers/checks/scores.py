@@ -9,16 +9,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.audit.logprobs import SEEN_MASS, Logs, difference
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.weights import Weights
-from spec_oracle.servers.client.scoring import SCORINGS, Listed, Scoring
-from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError
+from spec_oracle.servers.checks.distributions import Distributions, Weights
+from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring
+from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 SERVER_SCORED_PROMPTS: Final = (4, 12, 48)  # Tokens of prompts whose scores are compared, and the whole one.
@@ -26,15 +25,11 @@ WRONG_SCORES: Final = 0.3  # Difference, besides that of equal requests, that no
 
 
 def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -> None:
-    """Let the distributions at all tokens of completions be known, but those at their first tokens."""
+    """Fetch the distributions at all tokens of completions but their first ones."""
     if isinstance(known, Weights):
         known.compute(completions)
         return
-    missing = [
-        (number, tokens)
-        for number, tokens in completions
-        if any((number, tokens[:end]) not in known.logs for end in range(1, len(tokens)))
-    ]
+    missing = [one for one in completions if any(place not in known.logs for place in prefixes_of(one, 1))]
     if not missing:
         return
     if known.along is None:
@@ -44,7 +39,7 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
         width = source.server.client.limits.concurrency
         for start in range(0, len(missing), width):
             some = missing[start : start + width]
-            prefixes = [(n, tokens[:end]) for n, tokens in some for end in range(1, len(tokens))]
+            prefixes = [prefix for completion in some for prefix in prefixes_of(completion, 1)]
             # The longest first, each in its own slot: the cache of it holds the shorter ones.
             prefixes.sort(key=lambda prefix: -len(prefix[1]))
             if source.server.takes_lists:
@@ -55,8 +50,8 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
         source.ask_again(prefixes)
         known.differ = source.differ
         return
-    for (number, tokens), rows in zip(missing, _scores(source, missing, scoring), strict=True):
-        known.logs.update(((number, tokens[:end]), row) for end, row in enumerate(rows))
+    for completion, rows in zip(missing, _scores(source, missing, scoring), strict=True):
+        known.logs.update(zip(prefixes_of(completion), rows, strict=True))
 
 
 def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
@@ -66,7 +61,7 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
     """
     server, reference = known.server, known.reference
     (answer,) = server.complete([Ask(server.prompts[0], SERVER_SCORED)])
-    prefixes: list[Prefix] = [(0, answer.tokens[:end]) for end in range(len(answer.tokens))]
+    prefixes = prefixes_of((0, answer.tokens))
     known.fetch(prefixes)
     ways: list[tuple[Distributions, Scoring | None]] = [(known, scoring) for scoring in SCORINGS]
     if reference is not None and reference.listed:
@@ -94,8 +89,8 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
 def _scores(
     known: Distributions, completions: Sequence[Prefix], scoring: Scoring, *, is_probe: bool = False
 ) -> Iterator[list[Listed]]:
-    """Yield what is listed at each token of completions."""
-    texts = [(*known.server.prompts[number], *tokens) for number, tokens in completions]
+    """Yield the log-probabilities listed at each token of completions."""
+    texts = [known.server.ids(completion) for completion in completions]
     scores = known.server.score(texts, scoring, is_probe=is_probe)
     for (_, tokens), rows in zip(completions, scores, strict=True):
         yield rows[len(rows) - len(tokens) :]
@@ -107,9 +102,9 @@ def wrong_scores(known: Distributions) -> str:
     Scores before temperature and filters are right, where one-token requests report those after.
     """
     server = known.server
-    longest = max(server.prompts, key=len)
-    (answer,) = server.complete([Ask(longest, SERVER_SCORED)])
-    text: Any = (*longest, *answer.tokens)
+    longest = max(range(len(server.prompts)), key=lambda number: len(server.prompts[number]))
+    (answer,) = server.complete([Ask(server.prompts[longest], SERVER_SCORED)])
+    text = server.ids((longest, answer.tokens))
     lengths = [*(one for one in SERVER_SCORED_PROMPTS if one < len(text)), len(text)]
     for scoring in SCORINGS:
         try:
@@ -132,7 +127,7 @@ def _counted(lengths: Sequence[int]) -> str:
 
 
 def _scored_off(known: Distributions, text: tuple[int, ...], scoring: Scoring) -> float:
-    """Return how much the scores of the last tokens of a text differ from one-token requests, nats."""
+    """Return the largest difference of scores and one-token requests at the last tokens of a text, nats."""
     server = known.server
     (rows,) = server.score([text], scoring, is_probe=True)
     alone = Distributions(replace(server, prompts=(text[:1],)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
@@ -38,9 +38,9 @@ from spec_oracle.servers.checks.fields import (
 )
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
-from spec_oracle.servers.checks.reference import beside_reference
+from spec_oracle.servers.checks.reference import reference_trials
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
+from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError, prefixes_of
 from spec_oracle.statistics import split
 
 _COARSEST: Final = 0.7
@@ -65,7 +65,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     trials: list[Trial] = [
         partial(judge_by_rows, subject, one, number) for number, one in enumerate(combinations_of(axes))
     ]
-    trials += beside_reference(subject, context, unknown)
+    trials += reference_trials(subject, context, unknown)
     rate, done = split(context.rate, 2 * len(trials)), list[Tried]()
     for trial in trials:
         left = context.budget - (time.monotonic() - start)
@@ -84,7 +84,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
 
 @dataclass
 class _Left(Distributions):
-    """Distributions under a JSON schema, each asked for under a grammar of what is left of it.
+    """Distributions under a JSON schema, each by a request under a grammar of the rest of the text.
 
     A one-token request under the schema itself would begin its text anew.
     """
@@ -96,7 +96,7 @@ class _Left(Distributions):
         return replace(super().ask(prefix, listed), fields=self._left(prefix) or {})
 
     def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
-        """Ask for those that are not known yet; where the text may be over, none is known."""
+        """Ask for the distributions that are not known yet; there is none once the text may be over."""
         prefixes = list(prefixes)
         self.logs.update((one, None) for one in prefixes if one not in self.logs and self._left(one) is None)
         super().fetch(prefixes, together=together)
@@ -163,7 +163,7 @@ def _rows(subject: ServerSubject, combination: Combination) -> Distributions:
 def _are_rows_wrong(
     judged: JudgedCompletions, completions: Completions, context: Context, number: int
 ) -> bool:
-    """Whether completions made by one-token requests contradict the rows, too."""
+    """Whether completions made by one-token requests contradict the reported distributions, too."""
     rows = judged.distributions
     again = JudgedCompletions(rows, None, context.stream("server/shapes/one-token", number))
     made: list[Prefix] = [(prompt, ()) for prompt, _ in completions.found]
@@ -209,7 +209,7 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int) -> 
 
 
 def _coverage(done: Sequence[Tried], axes: Axes) -> dict[str, dict[str, Cover]]:
-    """Return what is known at each value that is not that of `joint`."""
+    """Return what is known of each value that `joint` does not have."""
     cover = {axis: {word: Cover.UNTRIED for word, _ in values[1:]} for axis, values in axes.items()}
     for one in done:
         for axis, word in one.combination.words.items():
@@ -228,7 +228,7 @@ def greedy(subject: ServerSubject) -> str:
     length = effort.SERVER_LONGER * subject.plan.tokens
     for number, prompt in enumerate(server.prompts):
         (answer,) = server.complete([Ask(prompt, length, temperature=0.0)])
-        prefixes: list[Prefix] = [(number, answer.tokens[:end]) for end in range(len(answer.tokens))]
+        prefixes = prefixes_of((number, answer.tokens))
         alone = _greedily(subject, prefixes)
         for prefix, token, expected in zip(prefixes, answer.tokens, alone, strict=True):
             if token == expected:
@@ -244,6 +244,6 @@ def greedy(subject: ServerSubject) -> str:
 
 def _greedily(subject: ServerSubject, prefixes: Sequence[Prefix]) -> list[Token]:
     """Return the token that a greedy one-token request gives after each prefix."""
-    prompts: Any = subject.server.prompts
-    asks = [Ask((*prompts[n], *tokens), 1, temperature=0.0) for n, tokens in prefixes]  # type: ignore[arg-type]
-    return [answer.tokens[0] for answer in subject.server.complete(asks)]
+    server = subject.server
+    asks = [Ask(server.ids(prefix), 1, temperature=0.0) for prefix in prefixes]
+    return [answer.tokens[0] for answer in server.complete(asks)]

@@ -19,7 +19,7 @@ from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.side_by_side import compared
+from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
@@ -29,8 +29,8 @@ from spec_oracle.servers.contract import Ask
 SERVER_PAIRS_TV: Final = 0.5
 SERVER_PAIRS_WANTED: Final = 0.25
 # The same of completions that are seeded, or beside other traffic.
-SERVER_BESIDE_TV: Final = 0.3
-SERVER_BESIDE_WANTED: Final = 0.2
+SERVER_ALIKE_TV: Final = 0.3
+SERVER_ALIKE_WANTED: Final = 0.2
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
 SERVER_STREAMED: Final = 8  # Seeded completions that are streamed, too.
 
@@ -45,78 +45,89 @@ GROUPS = 3
 
 
 def streams(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge whether seeded requests repeat, alone on the server, and are distributed as others; and whether
-    neighbouring seeds, and requests without, are independent.
+    """Judge whether seeded requests repeat and are distributed as others, and neighbours are independent.
+
+    Neighbours are requests with seeds s and s + 1, and requests without a seed, one sent after the other.
     """
-    server, rng = subject.server, context.stream("server/streams/seeds")
-    width, seconds, near = server.client.limits.concurrency, context.budget / 4, list[Pair]()
+    rng, near = context.stream("server/streams/seeds"), list[Pair]()
 
-    def repeats(rate: float) -> CheckResult:
-        del rate
-        seeds = [int(seed) for seed in rng.integers(2**31, size=SERVER_REPEATED_SEEDS)]
-        first: dict[int, Tokens] = {}
-        until = time.monotonic() + seconds / 2
-        for seed in seeds:
-            first[seed] = server.complete([first_prompt(subject, seed)])[0].tokens
-            if time.monotonic() > until:
-                break
-        seeds = list(first)
-        moved = sum(
-            server.complete([first_prompt(subject, seed)])[0].tokens != first[seed] for seed in seeds[::-1]
+    def part(rate: float) -> Context:
+        return replace(context, rate=rate, budget=context.budget / 4)
+
+    def seeded(rate: float) -> CheckResult:
+        pairs = _neighbouring_seeds(subject, rng, near)
+        ones = lambda count: [one for one, _ in pairs(count)]  # noqa: E731
+        return alike("completions of seeded requests", ones, subject, part(rate))
+
+    def neighbours(rate: float) -> CheckResult:
+        pairs = _neighbouring_seeds(subject, rng, near)
+        return independent("requests with seeds s and s + 1", pairs, subject, part(rate))
+
+    def in_turn(rate: float) -> CheckResult:
+        return independent("two requests, one sent after the other", _in_turn(subject), subject, part(rate))
+
+    parts = [lambda _: _repeats(subject, rng, context.budget / 8), seeded, neighbours, in_turn]
+    if subject.plan.streams_too:
+        parts.insert(1, lambda _: streamed_alike(subject.server, _streamable(subject, rng)))
+    return first_failure(context.rate, *parts)
+
+
+def _repeats(subject: ServerSubject, rng: np.random.Generator, seconds: float) -> CheckResult:
+    """Send seeds twice, one at a time, the first round for so many seconds; compare the completions."""
+    server, first, until = subject.server, dict[int, Tokens](), time.monotonic() + seconds
+    for seed in rng.integers(2**31, size=SERVER_REPEATED_SEEDS).tolist():
+        first[seed] = server.complete([first_prompt(subject, seed)])[0].tokens
+        if time.monotonic() > until:
+            break
+    moved = sum(
+        server.complete([first_prompt(subject, seed)])[0].tokens != first[seed] for seed in [*first][::-1]
+    )
+    if moved:
+        return failed(f"{moved} of {len(first)} requests give another completion on the same seed")
+    detail = f"{len(first)} requests repeat on the same seed"
+    if (other := subject.reference) is not None:
+        asks = [Ask(other.prompts[0], subject.plan.tokens, seed) for seed in first]
+        equal = sum(
+            answer.tokens == own for own, answer in zip(first.values(), other.stream(asks), strict=True)
         )
-        if moved:
-            return failed(f"{moved} of {len(seeds)} requests give another completion on the same seed")
-        detail = f"{len(seeds)} requests repeat on the same seed"
-        if (other := subject.reference) is not None:
-            asks = [Ask(other.prompts[0], subject.plan.tokens, seed) for seed in seeds]
-            alike = sum(
-                answer.tokens == first[seed] for seed, answer in zip(seeds, other.stream(asks), strict=True)
-            )
-            detail += f", {alike} with the completion of the reference server"
-        return passed(detail, draws=2 * len(seeds), how=How.SAMPLED)
+        detail += f", {equal} with the completion of the reference server"
+    return passed(detail, draws=2 * len(first), how=How.SAMPLED)
 
-    def streamed(rate: float) -> CheckResult:
-        del rate
-        tokens = effort.SERVER_LONGER * subject.plan.tokens
-        seeds = rng.integers(2**31, size=SERVER_STREAMED).tolist() if server.repeats_seeds else []
-        asks = [Ask(prompt, tokens, temperature=0.0) for prompt in server.prompts]
-        return streamed_alike(server, [*asks, *(Ask(server.prompts[0], tokens, seed) for seed in seeds)])
+
+def _streamable(subject: ServerSubject, rng: np.random.Generator) -> list[Ask]:
+    """Return requests that repeat their completion: greedy ones, and seeded ones if seeds are repeated."""
+    server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
+    seeds = rng.integers(2**31, size=SERVER_STREAMED).tolist() if server.repeats_seeds else []
+    greedy = [Ask(prompt, tokens, temperature=0.0) for prompt in server.prompts]
+    return [*greedy, *(Ask(server.prompts[0], tokens, seed) for seed in seeds)]
+
+
+def _neighbouring_seeds(
+    subject: ServerSubject, rng: np.random.Generator, near: list[Pair]
+) -> ServedOutcomes[Pair]:
+    """Return pairs of completions with seeds s and s + 1, sent at once; the pairs in ``near`` come first."""
+    width = subject.server.client.limits.concurrency
 
     def asks() -> list[Ask]:
         seeds = rng.integers(2**31 - 1, size=width)
         return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
 
-    def seeded() -> ServedOutcomes[Pair]:
-        return concurrent(
-            subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near
-        )
+    return concurrent(subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near)
 
-    def with_seeds(rate: float) -> CheckResult:
-        pairs = seeded()
-        ones = lambda count: [one for one, _ in pairs(count)]  # noqa: E731
-        in_time = replace(context, rate=rate, budget=seconds)
-        return alike("completions of seeded requests", ones, subject, in_time)
 
-    def neighbours(rate: float) -> CheckResult:
-        in_time = replace(context, rate=rate, budget=seconds)
-        return independent("requests with seeds s and s + 1", seeded(), subject, in_time)
+def _in_turn(subject: ServerSubject) -> ServedOutcomes[Pair]:
+    """Return pairs of completions without a seed, of requests that were sent one after the other."""
+    turns, before = list[Pair](), list[Tokens]()
+    asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
 
-    def in_turn(rate: float) -> CheckResult:
-        turns, before = list[Pair](), list[Tokens]()
+    def add(some: Sequence[Tokens]) -> None:
+        if before:
+            turns.extend(zip(before, some, strict=True))
+            before.clear()
+        else:
+            before.extend(some)
 
-        def add(some: Sequence[Tokens]) -> None:
-            if before:
-                turns.extend(zip(before, some, strict=True))
-                before.clear()
-            else:
-                before.extend(some)
-
-        pairs = concurrent(subject, lambda: [first_prompt(subject)] * width, add, turns)
-        in_time = replace(context, rate=rate, budget=seconds)
-        return independent("two requests, one sent after the other", pairs, subject, in_time)
-
-    parts = [repeats, *([streamed] if subject.plan.streams_too else []), with_seeds, neighbours, in_turn]
-    return first_failure(context.rate, *parts)
+    return concurrent(subject, lambda: asks, add, turns)
 
 
 def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
@@ -170,7 +181,7 @@ def concurrent(
     add: Callable[[Sequence[Tokens]], object],
     found: list[Outcome],
 ) -> ServedOutcomes[Outcome]:
-    """Return outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set to a list."""
+    """Return the outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set."""
 
     def more(count: int) -> None:
         goal = len(found) + count
@@ -204,16 +215,16 @@ def independent(
 def alike(
     what: str, some: Callable[[int], Sequence[Tokens]], subject: ServerSubject, context: Context
 ) -> CheckResult:
-    """Judge whether completions are distributed as those sampled alone, without a seed."""
+    """Judge whether completions are distributed like ordinary ones, sampled without a seed."""
     alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
     others = Experiment("those of ordinary requests", "1 completion", dict, alone)
     own = Experiment(what, "1 completion", dict, some)
-    sizes = Effort(tv=SERVER_BESIDE_TV, look=AT_ONCE, wanted=SERVER_BESIDE_WANTED)
+    sizes = Effort(tv=SERVER_ALIKE_TV, look=AT_ONCE, wanted=SERVER_ALIKE_WANTED)
     return compared(own, others, context, sizes)
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
-    """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
+    """Return completions of the first prompt: those of `joint`, and new ones if these are too few."""
     of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
     apart = concurrent(subject, lambda: asks, more.extend, more)

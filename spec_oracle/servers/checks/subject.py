@@ -1,4 +1,4 @@
-"""A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
+"""A running server as the subject of an audit: the plan of requests, and the completions sampled so far."""
 
 import math
 from collections import Counter
@@ -18,23 +18,31 @@ from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.weights import Weights
+from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, DraftCounts, Json, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.servers.contract import (
+    Ask,
+    DraftCounts,
+    Json,
+    OutOfTimeError,
+    RefusedError,
+    ServerError,
+    impossible_counts,
+)
 from spec_oracle.statistics.streams import stream
 
 Outcome = TypeVar("Outcome")
 
+# Tests of single tokens must detect so many times the TV of `joint`, `SERVER_ONE_TOKEN_TV` at most.
+SERVER_ONE_TOKEN_COARSER: Final = 2.5
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
-# Tokens of completions by which it is found out whether only long ones draft: some servers draft for requests
-# of more than 256 tokens only.
+# Tokens of the longer completions that are tried if none of `joint` drafts: some servers draft only for
+# requests of more than 256 tokens.
 SERVER_PROBED: Final = (256, 512)
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
 UNCHECKED = "could not check that the server samples from the probabilities it reports: see plain-law"
-
 
 UNCONFIRMED = (
     "this contradicts the probabilities that the server reports, but plain-law could not confirm these; "
@@ -58,13 +66,13 @@ def is_unconfirmed(context: Context) -> bool:
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What to ask of a server.
+    """The requests of an audit, as the user wants them.
 
-    Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
-    variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
-    the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
-    ``long_tokens`` are those of the completions of `long-texts`, None for what it takes to see drafts.
-    ``streams_too``: whether streamed completions are compared with others.
+    Completions have ``tokens`` tokens; there are ``requests`` of them at most, None for as many as detect a
+    total variation of ``detect``. ``seeded``: each request has a seed of its own, so that a retry repeats it.
+    ``assume_speculating``: the user knows that drafts are made, whatever the server reports. Completions of
+    `long-texts` have ``long_tokens`` tokens, None for as many as it takes to see drafts. ``streams_too``:
+    streamed completions are compared with others.
     """
 
     tokens: int = SERVER_TOKENS
@@ -88,18 +96,18 @@ class ServerPlan:
     @property
     def coarse(self) -> float:
         """The total variation that tests of single tokens must detect."""
-        return min(effort.SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
+        return min(SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
 
 
 @dataclass
 class Completions:
     """Completions of ``length`` tokens, sampled from a server after prompts chosen at random.
 
-    ``found`` in the order in which they were sampled. ``retried`` came after a failed attempt; ``drafts`` is
-    what the answers report of drafts, ``odd_counts`` the first of it that is impossible, ``before`` what the
-    server had counted before the first of them. ``pace`` is completions a second. ``stream`` is the seed and
-    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
-    ``counts`` are the drafted and accepted tokens of completions that only their limit ended.
+    ``found`` is in the order of sampling; ``retried`` of them came after a failed attempt. ``stream`` is the
+    seed and the name of the random stream that chooses prompts and seeds; ``fields`` are sent with each
+    request. ``pace`` is in completions a second. ``drafts`` are the counts that the answers report,
+    ``odd_counts`` says of the first impossible one what is wrong, ``before`` is what the server had counted
+    before the first request. ``counts`` has (drafted, accepted) of completions that only their limit ended.
     """
 
     server: Server
@@ -116,9 +124,9 @@ class Completions:
     counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
-        """Sample some more, and return these; those that came before an error stay in ``found``.
+        """Sample so many more, and return them; completions that came before an error stay in ``found``.
 
-        Progress is told of a ``pilot`` of so many.
+        In a ``pilot`` of so many completions progress is shown.
         """
         prompts = self.server.prompts
         numbers = self._rng.integers(len(prompts), size=count)
@@ -136,14 +144,14 @@ class Completions:
             self.found.append((int(number), answer.tokens))
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
-            self.odd_counts = self.odd_counts or answer.odd_counts
+            self.odd_counts = self.odd_counts or impossible_counts(answer)
             is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
         return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
-        """Sample a few, for so many seconds at most; return, and keep, how many came in a second."""
+        """Sample a few, for so many seconds at most, and return the pace, in completions a second."""
         start, before = self.server.client.now(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
@@ -154,7 +162,7 @@ class Completions:
         return self.pace
 
     def counted(self) -> DraftCounts:
-        """Return what is reported of their drafts: with the answers, else by the server's counters."""
+        """Return the counts of drafts that the answers report, or else the server's counters."""
         if self.drafts.accepted is not None:
             return self.drafts
         return self.server.drafts().since(self.before)
@@ -170,11 +178,11 @@ class Completions:
 
 @dataclass
 class ServedOutcomes(Generic[Outcome]):
-    """Outcomes of requests, as many as an experiment asks for: each of ``found`` is given once.
+    """The outcomes of requests, for an experiment: so many at a call, each outcome of ``found`` once.
 
-    ``more`` adds to these, up to ``most``, if it is given. It is not called again once the server or the time
-    has ended; ``ended`` says why, "" where only the time is up. Raises `ServerError` where there is no
-    outcome by then.
+    ``more``, if it is given, samples further ones, up to ``most``. After an error of the server, or at the
+    end of the time, it is not called again; ``ended`` says why, "" if only the time is up. Raises
+    `ServerError` if there is no outcome by then.
     """
 
     more: Callable[[int], object] | None
@@ -199,31 +207,16 @@ class ServedOutcomes(Generic[Outcome]):
         return some
 
 
-@dataclass(frozen=True)
-class Need:
-    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
-
-    count: int
-    what: str
-    each: float
-
-    @property
-    def seconds(self) -> float:
-        """How long that takes."""
-        return self.count / max(self.each, 1e-9)
-
-
 @dataclass
 class ServerSubject:
-    """A server under audit; ``reference`` serves the same model without speculation, if there is one.
+    """A server under audit.
 
-    ``draft`` is the draft model: its probabilities are an order in which tokens are judged, no more.
-    ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
-    ``name`` is its address; ``seed`` is that of the audit's own choices;
-    ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
-    fields of a grammar and a JSON schema, if the server knows such. Only completions of ``drafts_from``
-    tokens or more draft, as far as is known; None if shorter ones do, or none. ``needs`` are those of the
-    checks by name, as they were planned.
+    ``name`` is its address, ``seed`` that of the audit's own choices. ``reference`` serves the same model
+    without speculation, None without one. ``draft`` is the draft model: its probabilities only order the
+    tokens that are judged. ``record`` is called with each long completion, its known distributions, and those
+    of the draft. ``sampled_apart`` are completions of the first prompt, sampled at other times than those of
+    `joint`; ``grammars`` the fields of a grammar and of a JSON schema, if the server has them. Only
+    completions of ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
     """
 
     name: str
@@ -237,7 +230,6 @@ class ServerSubject:
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     grammars: Sequence[Mapping[str, Json]] = ()
     drafts_from: int | None = None
-    needs: Mapping[str, Need] = field(default_factory=dict)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""
@@ -248,7 +240,7 @@ class ServerSubject:
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
 
     def plain_call(self, seed: int) -> None:
-        """Ask for nothing: a server that does not answer has said so before."""
+        """Do nothing: a server that does not answer was reported when it was connected."""
 
     @property
     def left_out(self) -> AbstractSet[str]:
@@ -270,7 +262,7 @@ class ServerSubject:
 
     @property
     def long_tokens(self) -> tuple[int, ...]:
-        """Tokens of the completions of `long-texts`, in turn: long ones, too, where nobody counts drafts."""
+        """Lengths of the completions of `long-texts`, in turn; a long one, too, if drafts are not counted."""
         if self.plan.long_tokens or self.drafts_from:
             return (self.plan.long_tokens or self.drafts_from or 0,)
         if self.completions.found and self.completions.counted().drafted is None:

@@ -1,15 +1,21 @@
-"""The suite of running servers: their checks, from top to bottom, and the function that runs each."""
+"""The suite of running servers: their checks, from top to bottom, and the plan that is shown before they run.
 
+The plan says how many requests each check needs, and how long they take; nothing is judged before.
+"""
+
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Final
 
 from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.checks import (
     BATCH,
+    CHECKS,
     JOINT,
     LENGTH,
     LOGPROBS,
@@ -23,9 +29,10 @@ from spec_oracle.audit.checks import (
     skip_if_lossy,
 )
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.long_tokens import tokens_needed
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.batch import batch
-from spec_oracle.servers.checks.budget import needs, planned, taken
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
 from spec_oracle.servers.checks.logprobs import logprobs
@@ -36,7 +43,17 @@ from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import ServerError
+from spec_oracle.servers.contract import Ask, ServerError
+from spec_oracle.statistics import draws_needed_by_g
+
+LARGE: Final = ("joint", "long-texts")
+"""Checks that the plan always names."""
+
+COMBINATIONS: Final = 10
+"""Of sampling fields, about."""
+
+COARSER: Final = (0.05, 0.1, 0.2)
+"""Total variations that are proposed where a finer one takes too long."""
 
 
 def _end_after(subject: ServerSubject, seconds: float) -> None:
@@ -77,12 +94,131 @@ def audit_server(
 ) -> AuditReport:
     """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
     _end_after(subject, options.budget)
+    wanted: Mapping[str, Need] = {}
     with suppress(ServerError):  # a server that does not answer is for the first check to report
-        subject.needs = needs(subject, options.alpha, options.skip)
-        tell(planned(subject, options.budget))
+        wanted = needs(subject, options.alpha, options.skip)
+        tell(planned(subject, wanted, options.budget))
     report = audit(subject, options=options, suite=SERVER)
+    return with_notes(report, taken(wanted, report.subjects[0].checks))
+
+
+def with_notes(report: AuditReport, *notes: str) -> AuditReport:
+    """Return the report of a server with more notes; empty ones are left out."""
     (found,) = report.subjects
-    if not (done := taken(subject, found.checks)):
-        return report
-    remarks = replace(found.remarks, notes=(*found.remarks.notes, done))
+    remarks = replace(found.remarks, notes=(*found.remarks.notes, *filter(None, notes)))
     return replace(report, subjects=(replace(found, remarks=remarks),))
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a check needs: ``count`` of ``what``, so many ``each`` second."""
+
+    count: int
+    what: str
+    each: float
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.count / max(self.each, 1e-9)
+
+
+def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) -> dict[str, Need]:
+    """Return what each check needs at a false-alarm rate of ``alpha`` for all; raises `ServerError`."""
+    plan, listed, reference = subject.plan, subject.server.listed, subject.reference
+    rate = {name: alpha * float(check.share) for name, check in CHECKS.items()}
+    one, several = pace(subject.server, 1), pace(subject.server, plan.tokens)
+    each = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
+    longer = 1 / (1 / one + each * effort.SERVER_LONGER * plan.tokens)
+    count = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate["joint"] / 2)
+    pairs = 2 * effort.SERVER_PAIRS
+    found = {
+        "joint": Need(count if listed else 2 * count, "completions", several),
+        "length": Need(48, "completions", longer),
+        "streams": Need(2 * pairs, "completions", several),
+        "batch": Need(6 * pairs, "requests", several),
+    }
+    if listed:
+        judged = 1 / (1 / one + each)  # a token is sampled, and asked for alone
+        one_token = draws_needed_by_g(plan.coarse, effort.USUAL_BINS, alpha=rate["plain-law"] / 2)
+        combination = tokens_needed(effort.SERVER_SHAPES_TV, rate["shapes"] / (2 * COMBINATIONS), 0.1)
+        is_alone = "joint" in left_out
+        long = (
+            plan.detect
+            if is_alone and subject.draft is None
+            else min(plan.coarse, common.SERVER_DISTANCES_TV)
+        )
+        found |= {
+            "plain-law": Need(one_token, "tokens", one),
+            "shapes": Need(COMBINATIONS * combination, "tokens", judged),
+            "long-texts": Need(tokens_needed(long, rate["long-texts"]), "tokens", judged),
+            "logprobs": Need(9 * (1 + effort.SERVER_LONGER * plan.tokens), "requests", one),
+        }
+    if reference is not None:
+        found["model"] = Need(200, "tokens", one / 2)
+    return {name: found[name] for name in CHECKS if name in found and name not in left_out}
+
+
+def pace(server: Server, tokens: int) -> float:
+    """Measure how many completions of so many tokens come in a second, by one round of requests."""
+    asks, started = [Ask(server.prompts[0], tokens)] * server.client.limits.concurrency, server.client.now()
+    server.complete(asks)
+    return len(asks) / max(server.client.now() - started, 1e-6)
+
+
+def planned(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
+    """Return the plan in words: the needs of the large checks, the time of all, and what would need less."""
+    if not wanted:
+        return "plan: no check is asked for"
+    largest = max(wanted, key=lambda name: wanted[name].seconds)
+    large = [name for name in wanted if name in (*LARGE, largest)]
+    said = [
+        f"{name} needs {wanted[name].count:,} {wanted[name].what}: {in_words(wanted[name].seconds)} at "
+        f"{wanted[name].each:{',.0f' if wanted[name].each >= 10 else '.2g'}} a second"
+        for name in large
+    ]
+    rest = sum(need.seconds for name, need in wanted.items() if name not in large)
+    line = "; ".join([*said, f"all else {in_words(rest)}"])
+    total = in_words(sum(min(need.seconds, budget) for need in wanted.values()))
+    if wanted[largest].seconds <= budget:
+        return f"plan: {line}; {total} in all"
+    more = f"more than --budget {budget:g} for a check, which ends all after {total}"
+    return f"plan: {line}; that is {more}: {_cheaper(subject, wanted, budget)}"
+
+
+def _cheaper(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
+    """Return the options that would need less."""
+    detect = subject.plan.detect
+    ways = [f"--budget {math.ceil(1.2 * max(need.seconds for need in wanted.values()))}"]
+    joint, long = (wanted[name].seconds if name in wanted else 0.0 for name in LARGE)
+    if joint > budget:
+        # Samples grow with the inverse square of the total variation.
+        enough = (tv for tv in COARSER if tv > detect and joint * (detect / tv) ** 2 <= budget)
+        ways += [f"--detect {tv:g}" for tv in [next(enough, None)] if tv]
+        ways += ["--skip joint"] if 0 < long <= budget else []
+    if long > budget:
+        ways += ["--reference URL2"] if subject.reference is None else []
+        ways += ["--draft MODEL"] if subject.draft is None else []
+    return f"give {', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else f"give {ways[0]}"
+
+
+def taken(wanted: Mapping[str, Need], checks: Iterable[CheckResult]) -> str:
+    """Return how much of the plan was done, and in how long."""
+    done = {check.name: check for check in checks}
+    said = [
+        f"{name} {done[name].measured.draws:,} of {need.count:,} {need.what}, {in_words(done[name].seconds)}"
+        for name, need in wanted.items()
+        if name in LARGE and name in done and done[name].measured.draws
+    ]
+    return f"plan: {'; '.join(said)}" if said else ""
+
+
+def in_words(seconds: float) -> str:
+    """Return a time for people.
+
+    >>> in_words(12.3), in_words(1100), in_words(30000)
+    ('12 s', '18 minutes', '8 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"

@@ -1,1 +1,1 @@
-"""What running servers speak: requests, answers and counters over HTTP."""
+"""The client of running servers: requests, answers and counters over HTTP."""

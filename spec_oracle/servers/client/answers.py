@@ -19,7 +19,7 @@ ECHOES = ("generation_settings", "prompt")
 
 
 class KeptAnswers:
-    """The answers in a ``file``, and those that are added: a line has what was asked, the day, and JSON.
+    """The answers in a ``file``, and new ones: a line has a hash of the request, the day, and JSON.
 
     Raises `InvalidInputError` for a file of something else.
     """

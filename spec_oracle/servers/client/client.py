@@ -5,6 +5,9 @@ was served (no connection, 429) says nothing of its completion, and is sent agai
 a broken connection, no answer in time, an answer cut short) may have failed for what it was about to say: it
 is sent again too, but its answer is marked as *doubtful*. Nothing is given up silently: a request that fails
 every time ends the audit.
+
+A time limit of httpx is one for each read. A server that sends its answer byte by byte never exceeds it, so
+the whole of an answer is timed here.
 """
 
 import json
@@ -16,18 +19,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from threading import Lock
-from typing import Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Self
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, not_installed
 from spec_oracle.servers.client.answers import KeptAnswers
-from spec_oracle.servers.client.connection import (
-    NO_CONNECTION,
-    AgainError,
-    Connections,
-    checked_url,
-)
 from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.version import tool_version
+
+if TYPE_CHECKING:
+    import httpx
 
 LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
@@ -43,7 +47,25 @@ ANSWERED = "others are answered"
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
+LARGEST_ANSWER = 2**24
+"""Bytes; no answer of a few tokens is longer."""
+
+NO_CONNECTION = "no connection"
+
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
+
+
+class AgainError(Exception):
+    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
+
+    ``message`` is what a server in working order says of a request that it fails at.
+    """
+
+    def __init__(
+        self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0, message: str = ""
+    ) -> None:
+        super().__init__(cause)
+        self.cause, self.is_doubtful, self.pause, self.message = cause, is_doubtful, pause, message
 
 
 @dataclass(frozen=True)
@@ -60,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET or of a stream.
+    """The answer to a request: ``data`` is JSON of a POST, and text of a GET or of a stream.
 
     ``is_doubtful`` if an attempt before may have failed for what it had to say.
     """
@@ -117,7 +139,7 @@ class Client:
             raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         most = self.limits.concurrency
-        self._connections = Connections(most, key)
+        self._http = _connections(most, key)
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
         self._answered, self._slowest = 0, 0.0
@@ -128,7 +150,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         """Close all connections; nothing can be asked afterwards."""
         self._pool.shutdown(cancel_futures=True)
-        self._connections.close()
+        self._http.close()
 
     @property
     def pace(self) -> float:
@@ -172,7 +194,7 @@ class Client:
         return Reply(data, is_doubtful)
 
     def _new(self, request: Request, future: Future[Reply], started: float) -> Reply:
-        """Return an answer, which counts again in later runs; what a server is, each run asks anew."""
+        """Return a new answer, and keep it for later runs, unless it describes the server."""
         reply = future.result()
         if self.kept and (request.body is not None or request.path == "/metrics"):
             asked, seconds = (self.url, request.path, request.body), time.monotonic() - started
@@ -246,14 +268,23 @@ class Client:
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
     def _attempt(self, request: Request, name: str) -> Json:
-        timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
+        """Send a request once, and return what it is answered; raises `AgainError` for a failed attempt."""
+        httpx, timeout = _httpx(), min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
-        response = self._connections.attempt(self.url + request.path, content, headers, timeout)
-        self._judge(response.status, response.text, response.headers)
-        is_text = request.body is None or request.body.get("stream")
+        method, until = "GET" if content is None else "POST", time.monotonic() + timeout
+        asked = partial(self._http.stream, method, self.url + request.path, content=content, headers=headers)
         try:
-            return response.text if is_text else json.loads(response.text)
+            with asked(timeout=timeout) as response:
+                text = _body(response, until)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise AgainError(f"{NO_CONNECTION} ({error!s:.200})", is_doubtful=False) from None
+        except (httpx.TransportError, httpx.DecodingError, TimeoutError) as error:
+            is_late = isinstance(error, httpx.TimeoutException | TimeoutError) or time.monotonic() > until
+            raise AgainError(f"no answer in {timeout:.3g} s" if is_late else "connection broken") from None
+        self._judge(response.status_code, text, response.headers)
+        try:
+            return text if request.body is None or request.body.get("stream") else json.loads(text)
         except ValueError:
             raise AgainError("an answer that is not JSON") from None
 
@@ -275,3 +306,51 @@ class Client:
         """Return what a server says as one short line, without the key, should it repeat it."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+
+
+def _connections(most: int, headers: Mapping[str, str]) -> "httpx.Client":
+    """Return up to ``most`` connections: no proxies, no redirects, TLS verified."""
+    library = _httpx()
+    connections: httpx.Client = library.Client(
+        verify=library.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
+        trust_env=False,
+        headers={"User-Agent": f"spec-oracle/{tool_version()}", **headers},
+        limits=library.Limits(max_connections=most, max_keepalive_connections=most),
+    )
+    return connections
+
+
+def _body(response: "httpx.Response", until: float) -> str:
+    """Return the body; raises `TimeoutError` when the time is over."""
+    parts, size = [], 0
+    for part in response.iter_bytes():
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > until:
+            raise TimeoutError
+        if size > LARGEST_ANSWER:
+            raise AgainError(f"an answer of more than {LARGEST_ANSWER} bytes")
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def checked_url(url: str) -> str:
+    """Return the address without a slash at its end; raises `InvalidInputError` for one that is none."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInputError(f"url: {error}, got {url!r}") from None
+    if parts.username or parts.password:
+        raise InvalidInputError("url: it contains a user name or password; use --api-key-env instead")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query:
+        raise InvalidInputError(f"url: expected http://HOST:PORT or https://HOST, got {url!r}")
+    return url.rstrip("/")
+
+
+def _httpx() -> ModuleType:
+    try:
+        return import_module("httpx")
+    except ModuleNotFoundError:
+        raise InvalidInputError(f"servers: {not_installed('httpx', 'server')}") from None

@@ -6,13 +6,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
-from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
+from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read, streamed
+from spec_oracle.servers.client.apis import (
+    Api,
+    Listed,
+    LlamaCpp,
+    OpenAI,
+    Scoring,
+    Text,
+    drafts_counted,
+    read,
+    streamed,
+)
 from spec_oracle.servers.client.client import Client, Request
-from spec_oracle.servers.client.scoring import Listed, Scoring, Text
 from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
 
 APIS: Final = ("openai", "llama.cpp")
@@ -39,7 +48,7 @@ Progress: TypeAlias = Callable[..., None]
 
 @dataclass
 class Server:
-    """A server and how it is asked.
+    """A server, and the fields of all requests to it.
 
     ``prompts`` are token ids where the server takes and shows ids; else text, and with ``by_letters`` the
     letters of a completion stand for its tokens. ``listed`` log-probabilities are shown of a token, 0 for a
@@ -68,7 +77,7 @@ class Server:
         return list(self.stream(asks))
 
     def stream(self, asks: Sequence[Ask]) -> Iterator[Completion]:
-        """Yield the completions, in order; raises `ServerError`, after those that came before."""
+        """Yield the completions, in order; raises `ServerError` after the completions that came before it."""
         answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
         for ask, answer in zip(asks, answers, strict=True):
             found = read(self.api, answer.data)
@@ -116,8 +125,13 @@ class Server:
             self.ends.add(found.tokens[-1])
         return found
 
+    def ids(self, prefix: Prefix) -> Text:
+        """Return the token ids of a prompt and of the tokens after it; the server must take and show ids."""
+        number, tokens = prefix
+        return cast(Text, (*self.prompts[number], *tokens))
+
     def text(self, tokens: Sequence[Token]) -> str | None:
-        """Return the text of token ids; None where the server does not say."""
+        """Return the text of token ids; None if the server does not return it."""
         try:
             data = self.client.ask([self.api.detokenize(tokens)])[0].data
         except RefusedError:
@@ -127,7 +141,7 @@ class Server:
     def score(
         self, texts: Sequence[Text], scoring: Scoring, *, is_probe: bool = False
     ) -> Iterator[list[Listed]]:
-        """Yield what is listed at each token of texts of ids, in order; raises `ServerError`."""
+        """Yield the log-probabilities listed at each token of texts, in order; raises `ServerError`."""
         if not isinstance(self.api, OpenAI):
             raise RefusedError("this API scores no prompts")
         asked = [

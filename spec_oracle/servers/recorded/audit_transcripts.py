@@ -21,7 +21,8 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from spec_oracle.servers.recorded.transcripts import Transcript, Transcripts
+    from spec_oracle.servers.recorded.checks import Transcripts
+    from spec_oracle.servers.recorded.transcripts import Transcript
 
 POLL = 0.5
 """Seconds between two looks at a file that grows."""
@@ -30,10 +31,11 @@ POLL = 0.5
 def run(options: Namespace) -> int:
     """Judge the file, write the report, and return its exit code."""
     from spec_oracle.audit.reports import AuditReport
-    from spec_oracle.servers.checks.weights import load_rows
+    from spec_oracle.servers.checks.distributions import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
-    from spec_oracle.servers.recorded.transcripts import Transcripts, read_growing, read_written
+    from spec_oracle.servers.recorded.checks import Transcripts
+    from spec_oracle.servers.recorded.transcripts import read_growing, read_written
 
     with ExitStack() as open_:
         try:
@@ -68,7 +70,7 @@ def run(options: Namespace) -> int:
 def _first(
     more: Iterator["Transcript | None"], end: float
 ) -> tuple[list["Transcript"], Iterator["Transcript | None"]]:
-    """Wait for as many completions as show how their rows are to be read; return them, and those behind."""
+    """Wait for enough completions to know the reading of their rows; return them, and the rest."""
     from spec_oracle.servers.checks.effort import SERVER_READING_SAMPLES
 
     some: list[Transcript] = []

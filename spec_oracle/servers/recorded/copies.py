@@ -44,7 +44,7 @@ _LEAST: Final = 1e-300
 
 @dataclass
 class Copies:
-    """What was seen of completions so far, as hashes: texts behind which a token was sampled.
+    """The completions so far, as hashes of the texts after which a token was sampled.
 
     ``equal`` counts completions that are equal to one before, ``expected`` how many of these chance explains
     at most; ``parts`` those that only have a part in common with one before, longer than chance explains.

@@ -1,1 +1,1 @@
-"""Whole engines of other people, unmodified, behind the engine contract."""
+"""Third-party engines as a whole, unmodified, behind the engine contract."""

@@ -1,7 +1,8 @@
 """transformers' `generate` as an engine: small random models, one way to draft, one option of decoding.
 
 The code under test is the installed package's, unchanged; the models are ours, so small that every outcome of
-every random number can be followed. Rows are those of `generate` for one token, without a drafter.
+every random number can be traced. Next-token distributions are those of `generate` for one token, without a
+drafter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attn_implementati
 ENDS: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
 DRAFT_LENGTH = 2
 PROMPT, LOOKUP_PROMPT = (0, 1), (0, 1, 2, 0)
-"""Lookup drafts from what was said before."""
+"""Lookup drafts n-grams of the context."""
 
 
 def small_model(seed: int, layers: int, vocab_size: int = VOCAB) -> Module:
@@ -66,11 +67,11 @@ def configured(draft: Module, **settings: object) -> Module:
 
 @dataclass(frozen=True)
 class DecodingOption:
-    """How texts are decoded: arguments of `generate`, and what these mean for the text.
+    """How completions are decoded: arguments of `generate`, and what they mean for the completion.
 
-    ``prompt`` takes the place of the usual one; ``padding`` masked tokens stand before every prompt;
-    ``by_length`` says where texts end by their whole length in place of the number of new tokens;
-    ``from_prompt``, that rows depend on where the prompt ended.
+    ``prompt`` replaces the usual one; ``padding`` masked tokens come before every prompt. ``by_length``: the
+    limit is on prompt and completion together, not on new tokens. ``from_prompt``: distributions depend on
+    where the prompt ended.
     """
 
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -105,7 +106,7 @@ class TransformersEngine:
         self.drafted = self.accepted = 0
 
     def next_token_probs(self, context: Sequence[int]) -> Tensor:
-        """Return the law of the next token, all processors included, [V]."""
+        """Return the distribution of the next token, all processors included, [V]."""
         (prompt,) = self.prompts
         if self.option.from_prompt and (*context[: len(prompt)],) == prompt and len(context) > len(prompt):
             return self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
@@ -113,7 +114,7 @@ class TransformersEngine:
         return self._row(output.scores[0][0])
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
-        """Return the rows of plain decoding whose draws are replaced by these tokens, T times [V]."""
+        """Return the distributions of target-only decoding whose samples are these tokens, T times [V]."""
         import torch
 
         drawn = [torch.tensor([[token]]) for token in completion]
@@ -157,7 +158,7 @@ class TransformersEngine:
         return tokens, logs + [float("nan")] * (len(found.scores) - len(tokens)), None
 
     def raw_probs(self, context: Sequence[int]) -> Tensor:
-        """Return the row of the model itself, no processor included, [V]."""
+        """Return the distribution of the model itself, no processor included, [V]."""
         output = self._run(context, 1, return_dict_in_generate=True, output_logits=True)
         return output.logits[0][0].softmax(-1)
 
@@ -217,7 +218,7 @@ def assisted(option: DecodingOption) -> TransformersEngine:
 
 
 def looking_up(option: DecodingOption) -> TransformersEngine:
-    """Return an engine that drafts from what was said before."""
+    """Return an engine that drafts by looking up n-grams of the context."""
     drafter = with_arguments({"prompt_lookup_num_tokens": DRAFT_LENGTH})
     return TransformersEngine(small_model(1, LAYERS), drafter, option, LOOKUP_PROMPT)
 

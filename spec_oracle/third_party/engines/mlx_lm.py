@@ -1,7 +1,7 @@
 """mlx-lm's speculative decoding as an engine: small random models, its own filters and logits processors.
 
-MLX draws in C++, where nothing can be followed; but mlx-lm lets its user bring the sampler. Ours draws from
-`random` by the row that mlx-lm's filter leaves, so that the law of the rest of it can be enumerated.
+MLX samples in C++, where random numbers cannot be traced; but mlx-lm lets its user bring the sampler. Ours
+samples with `random` from what mlx-lm's filter leaves, so that the distribution of all else is enumerated.
 """
 
 import copy
@@ -49,7 +49,7 @@ def randomised(made: "Module", seed: int, scale: float = 0.45) -> "Module":
 
 
 class MlxLmEngine:
-    """`speculative_generate_step` with one filter and some processors; it keeps the system contract."""
+    """`speculative_generate_step` with one filter and some processors; it keeps the engine contract."""
 
     vocab_size = VOCAB
 
@@ -65,20 +65,20 @@ class MlxLmEngine:
         self.drafted = self.accepted = 0
 
     def __deepcopy__(self, memo: object) -> "MlxLmEngine":
-        """Share the models: every text begins with caches of its own."""
+        """Share the models: every completion begins with caches of its own."""
         return copy.copy(self)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the law of the next token, filter and processors included, [V]."""
+        """Return the distribution of the next token, filter and processors included, [V]."""
         row: NDArray[np.float64] = self._laws(self._next(context))[0]
         return row
 
     def raw_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the row that mlx-lm tells its user, processors included, before the filter, [V]."""
+        """Return the distribution that mlx-lm reports: processors included, before the filter, [V]."""
         return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
-        """Return the rows of target-only decoding whose samples are replaced by these tokens, [T, V]."""
+        """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         return np.concatenate([self._laws(logprobs) for logprobs in self._along(prompt, completion)])
 
     def _next(self, context: Sequence[int]) -> Logits:
@@ -103,9 +103,11 @@ class MlxLmEngine:
         return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
 
     def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
-        """Decode speculatively; return the tokens, and the log-probabilities told of them."""
-        told = [(int(token), float(row[int(token)])) for token, row, _ in self._told(prompt, max_new_tokens)]
-        return [token for token, _ in told], [log for _, log in told], None
+        """Decode speculatively; return the tokens, and the log-probabilities that are reported of them."""
+        steps = [
+            (int(token), float(row[int(token)])) for token, row, _ in self._steps(prompt, max_new_tokens)
+        ]
+        return [token for token, _ in steps], [log for _, log in steps], None
 
     def steps(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
@@ -115,7 +117,7 @@ class MlxLmEngine:
             random.seed(seed)
         self.drafted = self.accepted = 0
         emitted: list[int] = []
-        for place, (token, _, is_draft) in enumerate(self._told(prompt, max_new_tokens)):
+        for place, (token, _, is_draft) in enumerate(self._steps(prompt, max_new_tokens)):
             left = max_new_tokens - place
             self.drafted += 0 if emitted else min(left, self.draft_length)
             self.accepted += is_draft
@@ -124,12 +126,12 @@ class MlxLmEngine:
                 yield emitted
                 emitted = []
 
-    def _told(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
+    def _steps(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
         """Yield tokens, their log-probabilities [V], and whether they were drafts."""
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
 
-        told: Iterator[tuple[Tokens, Logits, bool]] = speculative_generate_step(
+        steps: Iterator[tuple[Tokens, Logits, bool]] = speculative_generate_step(
             mx.array(prompt),
             self.model,
             self.draft,
@@ -138,7 +140,7 @@ class MlxLmEngine:
             sampler=self._draw,
             logits_processors=self.processors or None,
         )
-        return told
+        return steps
 
     def generate_plain(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None

@@ -90,7 +90,7 @@ class MlxVlmEngine:
         self.drafted = self.accepted = 0
 
     def __deepcopy__(self, memo: object) -> "MlxVlmEngine":
-        """Share the models: the drafter is reset, and caches are new, for every text."""
+        """Share the models: the drafter is reset, and caches are new, for every completion."""
         return copy.copy(self)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ class MlxVlmEngine:
         return row
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
-        """Return the rows of target-only decoding whose samples are replaced by these tokens, [T, V]."""
+        """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         import mlx.core as mx
 
         seen: list[NDArray[np.float64]] = []

@@ -1,7 +1,7 @@
 """ONNX Runtime GenAI's decoding as an engine: OpenVINO's tiny models, written down as ONNX graphs.
 
-Random numbers are drawn in C++, by a generator of each request: its texts are drawn, not enumerated. Rows
-are a few lines of numpy; they are checked against what the engine generates without a drafter.
+Random numbers come from C++, a generator a request: completions are sampled, not enumerated. Next-token
+distributions are a few lines of numpy; they are checked against what the engine generates without a drafter.
 """
 
 import json
@@ -136,14 +136,14 @@ def _model(draft_seed: int | None = None, *, stop: bool = False, **speculative: 
 
 
 class OnnxRuntimeEngine:
-    """`Generator` with one way to draft, and search options; it keeps the system contract."""
+    """`Generator` with one way to draft, and search options; it keeps the engine contract."""
 
     vocab_size = VOCAB
 
     def __init__(
         self, prompt: Sequence[int], draft_seed: int | None = None, *, stop: bool = False, **settings: float
     ) -> None:
-        """``settings`` are search options, but for those that speculation has."""
+        """Load the models; ``settings`` are search options and those of speculation."""
         drafting = {
             name: settings.pop(name) for name in ("max_draft_tokens", "ngram_size") if name in settings
         }
@@ -153,7 +153,7 @@ class OnnxRuntimeEngine:
         self.drafted = self.accepted = 0
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the law of the next token, [V]."""
+        """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.settings.get("temperature", 1.0))
         order = np.argsort(-weights)
         weights[order[self.settings.get("top_k") or VOCAB :]] = 0
@@ -192,7 +192,7 @@ class OnnxRuntimeEngine:
 
 
 def engines() -> dict[str, OnnxRuntimeEngine]:
-    """Return engines with a draft model, and engines that draft from what was said before."""
+    """Return engines with a draft model, and engines that draft n-grams of the context."""
     drafted = partial(OnnxRuntimeEngine, (0, 1), DRAFT)
     lookup = partial(OnnxRuntimeEngine, (0, 1, 2, 0, 1), ngram_size=2)
     return {

@@ -1,8 +1,8 @@
 """OpenVINO GenAI's decoding as an engine: tiny models, written down operator by operator, on the processor.
 
 A model is one head of attention between an embedding and a head, so that its rows are a few lines of numpy;
-they are checked against what the engine generates without a drafter. Random numbers are drawn in C++, by a
-generator of each request: its texts are drawn, not enumerated.
+they are checked against what the engine generates without a drafter. Random numbers come from C++, a
+generator a request: completions are sampled, not enumerated.
 """
 
 import json
@@ -123,13 +123,11 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "L
         places = [Path(folder) / str(number) for number in (seed, draft_seed)]
         for place, number in zip(places, (seed, draft_seed), strict=True):
             if number is not None:
-                network, said = (
-                    _network(small_weights(number)),
-                    {"model_type": "llama", "eos_token_id": _NO_TOKEN},
-                )
+                network = _network(small_weights(number))
                 ov.save_model(network, place / "openvino_model.xml", compress_to_fp16=False)
                 ov.save_model(_tokenizer(), place / "openvino_tokenizer.xml")
-                (place / "config.json").write_text(json.dumps(said))
+                config = {"model_type": "llama", "eos_token_id": _NO_TOKEN}
+                (place / "config.json").write_text(json.dumps(config))
         if draft_seed is not None:
             options["draft_model"] = openvino_genai.draft_model(places[1], "CPU", **_EXACT)
         scheduler = openvino_genai.SchedulerConfig()
@@ -138,7 +136,7 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "L
 
 
 class OpenVinoEngine:
-    """`LLMPipeline` with one way to draft, and settings of generation; it keeps the system contract."""
+    """`LLMPipeline` with one way to draft, and settings of generation; it keeps the engine contract."""
 
     vocab_size = VOCAB
 
@@ -153,7 +151,7 @@ class OpenVinoEngine:
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the law of the next token, [V]."""
+        """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.temperature)
         return np.asarray(weights / weights.sum())
 

@@ -94,18 +94,18 @@ class VllmEngine:
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
-        """Return the rows of one request that emits these tokens in place of sampled ones, T times [V]."""
+        """Return the distributions of one request whose samples are these tokens, T times [V]."""
         rows, _ = self._along(prompt, completion)
         before = [[*prompt, *completion[:end]] for end in range(len(completion))]
         return rows or [self.next_token_probs(context) for context in before]
 
     def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[list[Tensor], list[int]]:
-        """Return the rows of target-only decoding, if it samples these tokens, and what it emits."""
+        """Return the distributions of target-only decoding if it samples these tokens, and what it emits."""
         with operators.forced([*tokens]) as rows:
             return rows, self._completions(0, [prompt], len(tokens), [None])[0]
 
     def raw_probs(self, context: Sequence[int]) -> Tensor:
-        """Return the row of the target itself, as transformers computes it, [V]."""
+        """Return the distribution of the target itself, as transformers computes it, [V]."""
         import torch
 
         return _target()(torch.tensor([[*context]])).logits[0, -1].softmax(-1)
@@ -164,7 +164,7 @@ class VllmEngine:
         on_call: Callable[[list[int]], None] = lambda _: None,
         **more: object,
     ) -> "CompletionOutput":
-        """Return the last output of a request; what is left of it when ``on_call`` raises is ended.
+        """Return the last output of a request; end the request if ``on_call`` raises.
 
         Where nothing ends completions early, a call is shown before the drafts of the next one are made.
         """

@@ -7,7 +7,7 @@ from spec_oracle.third_party.samplers.wheels import wheel
 
 
 def load(*, reads_draft: bool) -> Verify:
-    """Return the token rule, or its point-mass form when the draft rows are withheld.
+    """Return the token rule, or its point-mass form without draft distributions.
 
     Target logits [B, L, V], draft rows [B, L, V] or None, bonus int64 [B]; float64 uniforms, one exponential
     noise row per request.

@@ -81,7 +81,7 @@ class Chain:
         return self.with_uniforms(tokens, draft, target, uniforms)
 
     def with_uniforms(self, tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor) -> Emission:
-        """Verify with given ``uniforms`` [B, L+1]: L accept uniforms, then one that draws the next token.
+        """Verify with given ``uniforms`` [B, L+1]: L accept uniforms, then one that samples the next token.
 
         The kernel takes candidates int64 [B, L+1], indices int64 [B, L+1], float32 uniforms [B, L+1] (the
         last column unread) and [B], float32 rows; it writes int32 results in place.

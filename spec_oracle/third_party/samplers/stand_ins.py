@@ -1,4 +1,4 @@
-"""Load one source file of a package unmodified, with everything else of that package replaced by stand-ins.
+"""Import one source file of a package unmodified; stand-ins replace the rest of the package.
 
 The verification code of an inference engine is a file or two of plain array code inside a package that wants
 a GPU and gigabytes of dependencies to be imported. Here those files are imported under their own names from a

@@ -11,7 +11,7 @@ from spec_oracle.third_party.samplers.wheels import wheel
 
 
 def load(*, reads_draft: bool) -> Verify:
-    """Return the token rule, or its point-mass form when the draft rows are withheld.
+    """Return the token rule, or its point-mass form without draft distributions.
 
     Drafts int32 [B L], draft rows float32 [B L, V] or None, target rows float32 [B L, V], bonus int32 [B], an
     explicit key; returns int32 [B L + B]: the drafts' places, then the bonus column, padded with -1.

@@ -74,7 +74,7 @@ def _hasten() -> None:
 
 
 def _remembered(function: Callable[..., R]) -> Callable[..., R]:
-    """Return a function of Triton's types, told by their names, that finds each result once."""
+    """Return a cached function of Triton's types, which have their names as keys."""
     results: dict[tuple[object, ...], R] = {}
 
     def remembered(*arguments: object) -> R:
@@ -93,7 +93,7 @@ def _put_directly(
     _builder: object,
     scope: "interpreter._LangPatchScope",
 ) -> None:
-    """Put a function of Triton's language in place, with the one argument that it must be handed."""
+    """Put a function of Triton's language in place, with the argument that it needs."""
     from triton.runtime import interpreter
 
     function, meaning = inspect.unwrap(member), interpreter.interpreter_semantic

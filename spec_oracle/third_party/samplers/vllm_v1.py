@@ -1,19 +1,24 @@
-"""vLLM, second generation: `vllm.v1.sample.rejection_sampler`, Triton kernels under the interpreter."""
+"""vLLM, second generation: `vllm.v1.sample.rejection_sampler`, Triton kernels under the interpreter.
+
+Hardware plug-ins call their own samplers in the same way (`flat_verify`).
+"""
 
 import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from spec_oracle.contracts import adapting as contract
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify, logits_of
+from spec_oracle.contracts.flat import flat
 from spec_oracle.third_party.samplers.stand_ins import load_alone
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
-from spec_oracle.third_party.samplers.vllm_flat import flat_verify
 from spec_oracle.third_party.samplers.wheels import wheel
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ def _dispatcher(*, kernel: "JITFunction", warmup_inputs: object) -> Callable[[_O
 
 
 class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
-    """Answers calls for random numbers: uniforms [B, L] to accept by, noise [B, V] to draw by."""
+    """Answers calls for random numbers: accept uniforms [B, L] and exponential noise [B, V]."""
 
     def __init__(self, uniforms: Tensor, times: Tensor) -> None:
         super().__init__()
@@ -77,7 +82,7 @@ class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
 
 @dataclass(frozen=True)
 class Raced:
-    """`rejection_sample`, which draws its noise before its kernels read it, so that it can be handed over."""
+    """`rejection_sample`, whose noise can be given: it is sampled before the kernels read it."""
 
     verify: Verify
     reads_draft: bool
@@ -97,7 +102,7 @@ class Raced:
 
 
 def load(*, reads_draft: bool) -> Raced:
-    """Return the token rule, or its point-mass form when the draft rows are withheld.
+    """Return the token rule, or its point-mass form without draft distributions.
 
     float64 uniforms, one exponential noise row per request, logits rows, the bonus token from the caller.
     """
@@ -118,3 +123,50 @@ def load(*, reads_draft: bool) -> Raced:
     module = load_alone("vllm.v1.sample.rejection_sampler", folder, given)
     verify = flat_verify(interpreted(module.rejection_sample), logits_of, reads_draft=reads_draft)
     return Raced(verify, reads_draft)
+
+
+def flat_verify(
+    rejection_sample: Callable[..., Emission],
+    target_argument: Callable[[Tensor], Tensor],
+    *,
+    reads_draft: bool,
+    greedy_temperature: float = 0.0,
+) -> Verify:
+    """Return the sampler contract around ``rejection_sample``.
+
+    Ids are int32, rows float32; draft rows None when the engine is not to read them, as with n-gram drafts,
+    target rows passed through ``target_argument``. Requests may have fewer drafts than L (``draft_lengths``
+    int [B]) and be decoded greedily (``is_greedy`` bool [B]), which the engine knows by
+    ``greedy_temperature``.
+    """
+
+    def verify(
+        tokens: Tensor,
+        draft: Tensor,
+        target: Tensor,
+        generator: Generator = None,
+        *,
+        draft_lengths: Tensor | None = None,
+        is_greedy: Tensor | None = None,
+    ) -> Emission:
+        batch = flat(tokens, draft, target, draft_lengths, is_greedy)
+        metadata = SimpleNamespace(
+            all_greedy=False,
+            all_random=not bool(batch.is_greedy.any()),
+            temperature=torch.where(batch.is_greedy, greedy_temperature, 1.0),
+            generators={},
+        )
+        with contract.drawing_from(generator):
+            output = rejection_sample(
+                batch.tokens.to(torch.int32),
+                batch.lengths.tolist(),
+                batch.max_length,
+                batch.ends,
+                batch.draft_probs.to(torch.float32).contiguous() if reads_draft else None,
+                target_argument(batch.target_probs.to(torch.float32)).contiguous(),
+                batch.sample_bonus().to(torch.int32),
+                metadata,
+            )
+        return batch.from_padded(output)
+
+    return verify

@@ -18,5 +18,6 @@ def test_the_page_is_that_of_an_audit(tmp_path, monkeypatch):
         with audited(tmp_path / "engines.md", plan(NAMES, checks=["length"]), jobs=jobs) as rows:
             pages.append(page(NAMES, rows, "a command"))
     assert pages[0] == pages[1]
+    assert pages[0].startswith("# Released samplers and engines: results\n")
     assert "smallest counterexample" in pages[0]
     assert "2 lossless, 1 lossy" in pages[0]

@@ -132,7 +132,7 @@ def test_rows_of_the_likeliest_tokens_bound_block_verification(listed):
     assert (upper >= known - 1e-9).all()
     assert ((upper - lower).max() < 1e-9) == (listed == VOCAB)
     np.testing.assert_allclose(bounded.largest, exact.largest)
-    assert RULES["typical"].is_known(bounded) == (listed == VOCAB)
+    assert (RULES["typical"].missing(bounded) == ()) == (listed == VOCAB)
 
 
 def test_evidence_has_mean_one_at_most_where_contexts_depend_on_counts():

@@ -81,7 +81,7 @@ def server():
         (lambda: "token", None, 19, 5),
         (lambda: as_sampler(verifiers.get("token")), None, 33, 15),
         (Least, None, 43, 24),
-        (server, SERVER, 47, 25),
+        (server, SERVER, 38, 18),
     ],
     ids=["verifier", "sampler", "engine", "server"],
 )

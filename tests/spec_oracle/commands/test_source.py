@@ -4,9 +4,8 @@ import inspect
 
 import pytest
 
-from spec_oracle.commands.results import result_of
 from spec_oracle.commands.signatures import guess
-from spec_oracle.commands.source import FunctionSource
+from spec_oracle.commands.source import FunctionSource, result_of
 
 
 def documented(draft_probs, target_probs, bonus_ids, rows):

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from spec_oracle.cli import main
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.configuration import (
     Configuration,
-    ConfigurationError,
     find_configuration,
-    line_of,
     read_configuration,
 )
+from spec_oracle.gate.input_file import toml_line
 from spec_oracle.toy import Instance
 
 GOOD = """\
@@ -151,17 +151,17 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
 )
 def test_mistakes_are_told_with_file_and_line(written, old, new, message):
     assert old in GOOD
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read_configuration(written(GOOD.replace(old, new)))
     assert f"pyproject.toml{message}" in str(caught.value)
 
 
 def test_what_is_missing_is_told_too(written):
-    with pytest.raises(ConfigurationError, match=r"pyproject.toml:1: there is no table \[tool.spec-oracle\]"):
+    with pytest.raises(InvalidInputError, match=r"pyproject.toml:1: there is no table \[tool.spec-oracle\]"):
         read_configuration(written("[project]\n"))
-    with pytest.raises(ConfigurationError, match="pyproject.toml:1: subjects: missing; expected an array"):
+    with pytest.raises(InvalidInputError, match="pyproject.toml:1: subjects: missing; expected an array"):
         read_configuration(written("[tool.spec-oracle]\nseed = 1\n"))
-    with pytest.raises(ConfigurationError, match=r"spec-oracle.toml:2: instances\[0\]: .*none.json"):
+    with pytest.raises(InvalidInputError, match=r"spec-oracle.toml:2: instances\[0\]: .*none.json"):
         read_configuration(written('subjects = ["token"]\ninstances = ["none.json"]', "spec-oracle.toml"))
 
 
@@ -171,7 +171,7 @@ def test_what_is_missing_is_told_too(written):
 )
 def test_a_value_is_found_where_it_stands(at, line):
     text = '# one\na = [\n 1,\n 2, # two\n]\n[b]\nc = 1; d = [{e = "]"}]\n[[f]]\ng = 1\n\n[[f]]\ng = 2\n'
-    assert line_of(text.replace("; ", "\n", 1), at) == line + (at == ("b", "d", 0, "e")) + (at[0] == "f")
+    assert toml_line(text.replace("; ", "\n", 1), at) == line + (at == ("b", "d", 0, "e")) + (at[0] == "f")
 
 
 def test_an_audit_without_arguments_audits_what_the_project_names(written, tmp_path, monkeypatch, capsys):

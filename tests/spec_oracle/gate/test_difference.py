@@ -8,8 +8,8 @@ import pytest
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.gate.baseline import Effect
 from spec_oracle.gate.difference import difference
-from spec_oracle.gate.tokens import Effect
 from spec_oracle.report import AUDIT_FORMATS
 
 REPORT = json.loads(

@@ -8,8 +8,7 @@ import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable, paths_of
-from spec_oracle.language_models.accepted_given_drafts import without_unused_tokens
-from spec_oracle.language_models.decoding import accepted_given_drafts
+from spec_oracle.language_models.decoding import accepted_given_drafts, without_unused_tokens
 from spec_oracle.toy import Instance
 from verifiers import Paths, StatefulVerifier, drafting_of
 

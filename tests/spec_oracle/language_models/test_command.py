@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerFast
 
 from gpu_tests.tiny import tiny_model
 from spec_oracle.cli import main
+from spec_oracle.commands.options import prompts_of
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.language_models.command import prompts_of
 from tests.strategies import at_night
 
 

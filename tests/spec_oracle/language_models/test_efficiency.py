@@ -9,8 +9,8 @@ import verifiers
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import efficiency as figures
-from spec_oracle.language_models import report
 from spec_oracle.optimum import ProvenBound
+from spec_oracle.report import efficiency as report
 from spec_oracle.toy import Instance
 
 INSTANCES = [(f"prompt {seed}", Instance.random(3, 2, num_paths=2, seed=seed)) for seed in (1, 2)]
@@ -38,7 +38,7 @@ def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
     unknown, known = (result.of(name)[0].total_variation for name in result.verifiers)
     assert unknown is None
     assert known < 1e-10
-    for text in (report.FORMATS["text"](result), report.FORMATS["markdown"](result)):
+    for text in (report.PAIR_FORMATS["text"](result), report.PAIR_FORMATS["markdown"](result)):
         assert "not enumerated" in text
         assert "Left out: block_transport" in text
 
@@ -54,10 +54,10 @@ def test_more_than_the_optimum_is_an_error(monkeypatch):
 def test_formats_and_plot(tmp_path):
     for optimum in (True, False):
         result = table(["token", "top_draft"], optimum=optimum)
-        rows = json.loads(report.FORMATS["json"](result))
+        rows = json.loads(report.PAIR_FORMATS["json"](result))
         assert [row["verifier"] for row in rows] == ["token", "top_draft"] * 2
         assert (rows[0]["optimum"] is None) != optimum
-        assert ("Optimum" in report.FORMATS["text"](result)) == optimum
+        assert ("Optimum" in report.PAIR_FORMATS["text"](result)) == optimum
         report.save_pair_plot(result, tmp_path / "plot.svg")
         assert "prompt 2" in (tmp_path / "plot.svg").read_text()
     with pytest.raises(InvalidInputError, match="--plot"):

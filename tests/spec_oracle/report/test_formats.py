@@ -21,14 +21,13 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.audit.results import UNTRIED, passed
 from spec_oracle.cli import main
-from spec_oracle.gate.baseline import update_baseline
+from spec_oracle.gate.baseline import Effect, update_baseline
 from spec_oracle.gate.difference import difference
-from spec_oracle.gate.tokens import Effect
-from spec_oracle.language_models import report as language_models
 from spec_oracle.language_models.efficiency import PairEfficiency, prompt_efficiencies
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report import difference as difference_report
 from spec_oracle.report.audit_text import audit_to_text, open_lines
+from spec_oracle.report.efficiency import PAIR_FORMATS
 from spec_oracle.toy import Instance
 from tests.spec_oracle.report.conftest import AWKWARD
 
@@ -119,7 +118,7 @@ def test_efficiency_optima_and_instances_follow_their_schemas(tmp_path, capsys, 
 
 def test_prompts_claims_and_specimens_follow_their_schemas(matrix):
     rows = prompt_efficiencies("a prompt", TOY, ["token"], optimum=True)
-    validate("efficiency-prompts", language_models.FORMATS["json"](PairEfficiency("a pair", tuple(rows))))
+    validate("efficiency-prompts", PAIR_FORMATS["json"](PairEfficiency("a pair", tuple(rows))))
     heading, questions = next(iter(GROUPS.items()))
     validate("claims", claims.FORMATS["json"]({heading: [decide(questions[0])]}))
     assert validate("specimens", specimens.FORMATS["json"](matrix))["exit_code"] == 0

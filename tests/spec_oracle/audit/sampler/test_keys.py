@@ -12,7 +12,7 @@ from spec_oracle.audit.sampler.paired_with_rule import PairedRows, pair_by_keys
 from spec_oracle.audit.sampler.reference import by_keys, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
-from spec_oracle.third_party.samplers.keyed_noise import murmur_uniform, philox_uniform
+from spec_oracle.third_party.samplers.vllm_v2 import murmur_uniform, philox_uniform
 from verifiers import Paths
 
 torch = pytest.importorskip("torch")

@@ -10,11 +10,10 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.contracts.completion import Sampling
+from spec_oracle.servers.checks.distributions import Weights
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.checks.weights import Weights
-from spec_oracle.servers.client.client import SHORTEST_ATTEMPT, Client, Limits
-from spec_oracle.servers.client.connection import AgainError
+from spec_oracle.servers.client.client import SHORTEST_ATTEMPT, AgainError, Client, Limits
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import StandIn
 

@@ -197,8 +197,8 @@ def null_runs(monkeypatch, runs):
     for name, value in {
         "PAIRS": 100,
         "PAIRS_TV": 1.0,
-        "BESIDE_WANTED": 0.5,
-        "BESIDE_TV": 1.0,
+        "ALIKE_WANTED": 0.5,
+        "ALIKE_TV": 1.0,
         "REPEATED_SEEDS": 2,
         "DISTANCES_TV": 0.5,
         "SHAPES_TV": 0.9,

@@ -8,9 +8,8 @@ from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status, check_result
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.budget import needs, planned, taken
-from spec_oracle.servers.checks.subject import Need, ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import SERVER, audit_server
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
+from spec_oracle.servers.checks.suite import SERVER, Need, audit_server, needs, planned, taken
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -23,14 +22,8 @@ def subject(detect=0.05, **options):
     return ServerSubject("here", server, ServerPlan(detect=detect))
 
 
-def with_needs(found, **options):
-    one = subject(**options)
-    one.needs = found
-    return one
-
-
 def test_the_plan_names_what_is_large_and_what_needs_less():
-    said = planned(with_needs(SLOW), 300.0)
+    said = planned(subject(), SLOW, 300.0)
     assert said.removeprefix("plan: ").split("; ") == [
         "joint needs 7,564 completions: 18 minutes at 7 a second",
         "long-texts needs 33,000 tokens: 8 hours at 1.1 a second",
@@ -48,7 +41,7 @@ def test_the_plan_names_what_is_large_and_what_needs_less():
 )
 def test_the_plan_proposes_what_fits(seconds, words):
     found = {"joint": SLOW["joint"], "long-texts": Need(33_000, "tokens", 500.0)}
-    assert words in planned(with_needs(found), seconds)
+    assert words in planned(subject(), found, seconds)
 
 
 def test_the_budget_is_that_of_each_check():
@@ -65,7 +58,7 @@ def test_the_budget_is_that_of_each_check():
 def test_what_was_done_is_said_in_the_same_numbers():
     joint = check_result(Status.PASSED, "", how=How.SAMPLED, draws=7000)
     done = [type(joint)(**{**vars(joint), "name": "joint", "seconds": 1000.0})]
-    assert taken(with_needs(SLOW), done) == "plan: joint 7,000 of 7,564 completions, 17 minutes"
+    assert taken(SLOW, done) == "plan: joint 7,000 of 7,564 completions, 17 minutes"
 
 
 def test_an_audit_tells_its_plan_first_and_what_was_done_last():

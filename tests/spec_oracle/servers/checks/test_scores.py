@@ -10,7 +10,7 @@ from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import fetch_along, wrong_scores
 from spec_oracle.servers.checks.subject import ServerSubject
-from spec_oracle.servers.client.scoring import SCORINGS
+from spec_oracle.servers.client.apis import SCORINGS
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
 from tests.spec_oracle.servers.checks.results import result_of

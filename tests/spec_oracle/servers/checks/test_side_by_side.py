@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.audit.results import Status
-from spec_oracle.servers.checks.side_by_side import compared
+from spec_oracle.servers.checks.reference import compared
 from tests.spec_oracle.audit.test_experiment import CONTEXT, EFFORT, FAIR, LOADED, die
 
 

@@ -3,21 +3,21 @@
 import pytest
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks import weights
+from spec_oracle.servers.checks import distributions
 
 
 def test_missing_weights_are_named():
     with pytest.raises(InvalidInputError, match=r"no/such/folder\.gguf"):
-        weights.load_rows("no/such/folder.gguf")
+        distributions.load_rows("no/such/folder.gguf")
 
 
 def test_an_error_of_a_loader_is_an_error_of_usage(monkeypatch):
     def fail(spec, **options):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(weights, "load_language_model", fail)
+    monkeypatch.setattr(distributions, "load_language_model", fail)
     with pytest.raises(InvalidInputError, match="local weights: OSError: the disk is gone"):
-        weights.load_rows("any")
+        distributions.load_rows("any")
 
 
 def test_weights_need_no_tokenizer(tmp_path):
@@ -27,5 +27,5 @@ def test_weights_need_no_tokenizer(tmp_path):
     torch.manual_seed(0)
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
     LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).save_pretrained(tmp_path)
-    rows = weights.load_rows(str(tmp_path))
+    rows = distributions.load_rows(str(tmp_path))
     assert [len(row) for row in rows((1, 2), (3, 4))] == [12, 12]

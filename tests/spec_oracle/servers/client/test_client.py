@@ -220,9 +220,7 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
             return 401, {"error": "wrong key s3cr3t"}
 
     with serving(Echo()) as url, Client(url, QUICK, key_variable="A_KEY") as client:
-        client._connections.http.event_hooks["request"] = [
-            lambda request: seen.append(request.headers["authorization"])
-        ]
+        client._http.event_hooks["request"] = [lambda request: seen.append(request.headers["authorization"])]
         with pytest.raises(RefusedError) as error:
             client.ask([ASK])
     assert seen == ["Bearer s3cr3t"]

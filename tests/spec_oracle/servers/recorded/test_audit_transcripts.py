@@ -11,7 +11,8 @@ import pytest
 
 from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
-from spec_oracle.servers.recorded.transcripts import Transcripts, read_all
+from spec_oracle.servers.recorded.checks import Transcripts
+from spec_oracle.servers.recorded.transcripts import read_all
 from tests.spec_oracle.servers.client.stand_in import StandIn, answering
 
 BODY = {"temperature": 1.0, "top_k": 0}
@@ -159,8 +160,9 @@ def test_local_weights_are_a_reference(tmp_path, capsys):
     torch.manual_seed(0)
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
     network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
-    from spec_oracle.servers.checks.weights import of_weights
-    from spec_oracle.servers.recorded.transcripts import Transcript, Transcripts
+    from spec_oracle.servers.checks.distributions import of_weights
+    from spec_oracle.servers.recorded.checks import Transcripts
+    from spec_oracle.servers.recorded.transcripts import Transcript
 
     tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
     found = Transcripts([Transcript((1, 2), tuple(tokens))], rows=of_weights(network), noise=0.01)

@@ -5,8 +5,9 @@ from spec_oracle.audit.results import passed
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.client.server import connect
-from spec_oracle.servers.recorded import transcripts
-from spec_oracle.servers.recorded.transcripts import Transcripts, line_of, read_all
+from spec_oracle.servers.recorded import checks
+from spec_oracle.servers.recorded.checks import Transcripts
+from spec_oracle.servers.recorded.transcripts import line_of, read_all
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
@@ -25,7 +26,7 @@ def test_a_model_that_may_be_another_one_leaves_the_verdict_open(monkeypatch):
     found = Distributions(connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]))
     found.fetch([(0, ())])
     read = Transcripts(read_all([line_of((0, (1, 2)), found, None)]), rows=lambda *_: [])
-    monkeypatch.setattr(transcripts, "result_of_tokens", lambda *_, **__: passed("as expected"))
+    monkeypatch.setattr(checks, "result_of_tokens", lambda *_, **__: passed("as expected"))
     read._distances.distances += [0.03, 0.05] * 100
     assert read.report("f", 1e-6, 0.041).verdict is SubjectVerdict.INCONCLUSIVE
     assert read.report("f", 1e-6, 0.05).verdict is SubjectVerdict.LOSSLESS
