@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.call import draft_table
+from spec_oracle.exact.call import DraftTable, draft_table
 from spec_oracle.exact.drafting import Drafting, LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
 from verifiers import ROOT, Drafts, Siblings
@@ -135,24 +136,21 @@ def number_of_trees(instance: Instance, drafting: Drafting) -> int:
     return len(draft_table(instance.floats, drafting).law.tokens)
 
 
-class SampledDrafts:
-    """Drafts of one drafting on one instance, sampled by number; numpy, float64."""
+def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:
+    """Sample the drafts of so many requests: numpy, float64, in arrays as a caller would make them.
 
-    def __init__(self, instance: Instance, drafting: Drafting) -> None:
-        self._table = draft_table(instance.floats, drafting)
-        self._probability = self._table.law.probability / self._table.law.probability.sum()
-
-    def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
-        """Return the drafts of so many requests, in arrays of their own."""
-        drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
-        return in_own_arrays(drafts)
-
-
-def in_own_arrays(drafts: Drafts) -> Drafts:
-    """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
+    Rows of paths, or of a tree, lie in one array a model.
+    """
+    table = draft_table(instance, drafting)
+    drafts = table.drafts(sampled_rows(table, batch, rng))
     if drafts.num_paths is not None:
-        paths = drafts.paths
-        drafts = Drafts.of_paths(*paths.arrays)
-        return replace(drafts, parents=np.array(drafts.parents))
+        paths = Drafts.of_paths(*drafts.paths.arrays)
+        return replace(paths, parents=np.array(paths.parents))
     rows = drafts.draft.dense(), drafts.target.dense()
     return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)
+
+
+def sampled_rows(table: DraftTable, batch: int, rng: np.random.Generator) -> Integers:
+    """Sample so many rows of a table, by the probabilities of its drafts."""
+    probability = table.law.probability / table.law.probability.sum()
+    return rng.choice(len(probability), size=batch, p=probability)

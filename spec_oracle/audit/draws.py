@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import SampledDrafts
+from spec_oracle.audit.draftings import sampled_rows, sampled_trees
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
@@ -32,8 +32,7 @@ def sampled_drafts(
 ) -> Paths:
     """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
     table = draft_table(instance, drafting)
-    probability = table.law.probability / table.law.probability.sum()
-    return table.paths(rng.choice(len(probability), size=batch, p=probability))
+    return table.paths(sampled_rows(table, batch, rng))
 
 
 def extended_cells(
@@ -111,7 +110,7 @@ class Calls:
         if drafting is None:
             drafts = sampled_drafts(instance, count, self.rng)
         else:
-            drafts = SampledDrafts(instance, drafting).sample(count, self.rng)
+            drafts = sampled_trees(instance, drafting, count, self.rng)
         return self.code(drafts, self.generator if generator is None else generator)
 
 
