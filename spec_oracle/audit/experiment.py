@@ -95,6 +95,8 @@ class TracedOutcome:
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
     traced ordinarily, where that is not the experiment as it is. ``guarded``: see `_of_guards`.
+    ``total_variation`` is what a criterion found, where outcomes are too many to list; ``law`` may be left
+    out then, where that is right. ``assumed`` is the probability of tokens that others represent.
     """
 
     law: Mapping[Any, float]
@@ -103,6 +105,8 @@ class TracedOutcome:
     remark: str = ""
     many: Callable[[int], Sequence[Any]] | None = None
     guarded: float = 0.0
+    total_variation: float | None = None
+    assumed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,8 @@ class TracedExperiment:
     @cached_property
     def total_variation(self) -> float:
         """The distance from what must come out."""
-        return distance(self.traced.law, self.experiment.expected)
+        found = self.traced.total_variation
+        return distance(self.traced.law, self.experiment.expected) if found is None else found
 
     @property
     def excess(self) -> float:
@@ -316,10 +321,14 @@ class Ledger:
         return max(self.found, key=lambda one: one.excess)
 
 
+class NoDecisionError(NoEvidenceError):
+    """No random decision was seen, though the target leaves a choice."""
+
+
 def require_certain(expected: Mapping[Any, float]) -> None:
-    """Raise `NoEvidenceError` where what must come out is not certain, and no random decision was seen."""
+    """Raise `NoDecisionError` where what must come out is not certain, and no random decision was seen."""
     if max(expected.values()) < _CERTAIN:
-        raise NoEvidenceError(
+        raise NoDecisionError(
             "could not trace the random numbers: no random decision was seen, and the target leaves a "
             "choice; sampled instead"
         )
@@ -516,6 +525,8 @@ def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: fl
         pilot=effort.pilot,
         most=effort.most,
     )
+    if not is_confirmed and not found.traced.is_decided:
+        require_certain(experiment.expected)
     assert experiment.trace is not None
     find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
     is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731

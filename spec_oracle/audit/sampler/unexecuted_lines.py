@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import sampled_trees
+from spec_oracle.audit.draws import sampled_trees
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.reports import SubjectReport, SubjectVerdict
@@ -70,7 +70,8 @@ def with_lines(report: SubjectReport, subject: SamplerSubject, context: Context)
         code, rng = recorded(subject.code, ran), stream(seed, "sampler/unrun")
         toys = panel(3, 2, subject.num_paths, seed).values()
         drawn: list[tuple[Instance, Drafting]] = [(toy, paths_of(toy, subject.drafting)) for toy in toys]
-        drawn += [(one.instance, one.drafting) for one in later_sizes(subject.on_trees, seed)]
+        trees = later_sizes(subject.on_trees, seed) if subject.on_trees else ()
+        drawn += [(one.instance, one.drafting) for one in trees]
         for toy, drafting in drawn:
             with suppress(ContractError, SubjectRaisedError):
                 if time.process_time() < end:
