@@ -20,8 +20,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.draftings import DEPTH, draftings
-from spec_oracle.audit.draws import Calls, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
+from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.audit.experiment import Effort, require_certain, sampled

@@ -1,8 +1,11 @@
 """The draft trees of an audit: every law of siblings that a rule accepts, on shapes that differ in kind."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
@@ -10,7 +13,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting, LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
-from verifiers import ROOT, Siblings
+from verifiers import ROOT, Drafts, Siblings
 
 FIGURES_OF_TREES: Final = "tokens per call and optimum are those of one kind of draft trees: {}"
 
@@ -130,3 +133,17 @@ def small_trees(accepts: frozenset[Siblings], context: Context) -> list[ToyDraft
 def number_of_trees(instance: Instance, drafting: Drafting) -> int:
     """Return how many draft trees are possible on an instance."""
     return len(draft_table(instance.floats, drafting).law.tokens)
+
+
+def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:
+    """Sample the drafts of so many requests: numpy, float64, in arrays as a caller would make them.
+
+    Rows of paths, or of a tree, lie in one array a model.
+    """
+    table = draft_table(instance, drafting)
+    drafts = table.drafts(table.sampled(batch, rng))
+    if drafts.num_paths is not None:
+        paths = Drafts.of_paths(*drafts.paths.arrays)
+        return replace(paths, parents=np.array(paths.parents))
+    rows = drafts.draft.dense(), drafts.target.dense()
+    return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact import Gap
-from spec_oracle.exact.call import DraftTable, draft_table
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics.streams import stream
@@ -31,27 +32,7 @@ def sampled_drafts(
 ) -> Paths:
     """Sample the paths of ``batch`` requests from an instance, as float64 arrays."""
     table = draft_table(instance, drafting)
-    return table.paths(sampled_rows(table, batch, rng))
-
-
-def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:
-    """Sample the drafts of so many requests: numpy, float64, in arrays as a caller would make them.
-
-    Rows of paths, or of a tree, lie in one array a model.
-    """
-    table = draft_table(instance, drafting)
-    drafts = table.drafts(sampled_rows(table, batch, rng))
-    if drafts.num_paths is not None:
-        paths = Drafts.of_paths(*drafts.paths.arrays)
-        return replace(paths, parents=np.array(paths.parents))
-    rows = drafts.draft.dense(), drafts.target.dense()
-    return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)
-
-
-def sampled_rows(table: DraftTable, batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sample so many rows of a table, by the probabilities of its drafts."""
-    probability = table.law.probability / table.law.probability.sum()
-    return rng.choice(len(probability), size=batch, p=probability)
+    return table.paths(table.sampled(batch, rng))
 
 
 def extended_cells(

@@ -21,8 +21,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, cases_on_trees
-from spec_oracle.audit.draws import sampled_trees
+from spec_oracle.audit.draftings import DEPTH, cases_on_trees, sampled_trees
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError

@@ -8,7 +8,7 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import sampled_trees
+from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed

@@ -24,10 +24,9 @@ from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.design import Extent, design
-from spec_oracle.audit.shapes.places import Place, experiment_at
-from spec_oracle.audit.shapes.tried import TriedShapes, at_one_place
+from spec_oracle.audit.shapes.axes import AXES, Shape, design
+from spec_oracle.audit.shapes.coverage import Extent, result_of
+from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, experiment_at
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
@@ -69,10 +68,10 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     if tried.wrong:
-        found = tried.result(extent, context)
+        found = result_of(tried, extent, context)
         return with_inputs(found, "enumerated_shape", subject, context, context.rate, tried.wrong_inputs)
     wrong, right, too_slow = _after_all_drafts(subject, context, end)
-    found = wrong or tried.result(extent, context)
+    found = wrong or result_of(tried, extent, context)
     if found.status is not Status.PASSED:
         return found
     lines = [f"other sizes: {'; '.join(right)}"]

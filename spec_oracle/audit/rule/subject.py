@@ -11,8 +11,8 @@ import numpy as np
 import verifiers
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.draftings import DEPTH, PATHS, draftings, one_of_each
-from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, PATHS, draftings, one_of_each, sampled_trees
+from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown

@@ -18,8 +18,9 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recorded
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.places import Place, TreeCells, experiment_at
-from spec_oracle.audit.shapes.trees import among_others, run_ids
+from spec_oracle.audit.shapes.cells import TreeCells
+from spec_oracle.audit.shapes.places import Place, experiment_at
+from spec_oracle.audit.shapes.trees import EASY, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError
@@ -148,3 +149,38 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
         return code.function(tokens, draft, target, generator, **given)
 
     return replace(code, function=function) if options else code
+
+
+def among_others(drafts: Paths, shape: Shape, rng: np.random.Generator) -> Paths:
+    """Return the batch of a shape with this request at its place.
+
+    The others have one-hot targets, other ones at every position of every request: they cost no branches, and
+    code that reads one of them emits what is impossible. Of a single path the draft has each of these tokens
+    with probability 1/2, so that code which adds a little to it still decides nothing. So are the rows after
+    the end of a draft that is shorter.
+    """
+    own = drafts.draft_length
+    if shape.batch == 1 and own == shape.draft_length:
+        return drafts
+    ids = ids_of_interest(shape.vocab_size)
+    size = (shape.batch, 1, shape.draft_length + 1)
+    is_of_interest = rng.random(size) < 0.5
+    certain = np.where(is_of_interest, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size))
+    target = np.zeros((*size, shape.vocab_size))
+    np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
+    draft = target[:, :, :-1].copy()
+    if shape.num_paths == 1:
+        others = (certain + rng.integers(1, shape.vocab_size, size=size)) % shape.vocab_size
+        draft /= 2
+        np.put_along_axis(draft, others[..., :-1, None], 0.5, axis=-1)
+    arrays = (certain[..., :-1], draft, target)
+    batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
+    for array, given in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
+        array[shape.request, :, : given.shape[2]] = given[0]
+    return Paths(*batch)
+
+
+def run_ids(shape: Shape) -> list[int]:
+    """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
+    ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
+    return ids[2:3] + ids[-2:] if shape.is_brief or shape.work > EASY else ids

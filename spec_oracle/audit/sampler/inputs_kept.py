@@ -12,8 +12,8 @@ import numpy as np
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, one_of_each
-from spec_oracle.audit.draws import require_affordable, sampled_drafts, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, one_of_each, sampled_trees
+from spec_oracle.audit.draws import require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, check_result

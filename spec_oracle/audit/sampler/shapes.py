@@ -24,10 +24,10 @@ from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.joint import after_larger_trees
 from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape
-from spec_oracle.audit.shapes.design import Extent, design
-from spec_oracle.audit.shapes.places import Place, TreeCells
-from spec_oracle.audit.shapes.tried import TriedShapes, at_one_place, short
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
+from spec_oracle.audit.shapes.cells import TreeCells
+from spec_oracle.audit.shapes.coverage import Extent, result_of
+from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, short
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError
@@ -97,9 +97,9 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
         tried.not_traced += not_traced
         extent = extent_of(subject, context, {})
     if tried.wrong:
-        wrong = tried.result(extent, context)
+        wrong = result_of(tried, extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
-    found = tried.result(extent, context, _by_samples(subject, context.after_claims(), tried))
+    found = result_of(tried, extent, context, _by_samples(subject, context.after_claims(), tried))
     return remarked(found, notes=(*found.remarks.notes, *notes))
 
 
@@ -184,7 +184,7 @@ def _error_at(
     refuse one.
     """
     place, end = Place(shape, context.seed, subject.drafting), time.process_time() + SHAPES_FIRST_SECONDS
-    if tried.wrong or place in tried.traced:
+    if place in tried.traced:
         return None
     try:
         return tried.trace(place, end)

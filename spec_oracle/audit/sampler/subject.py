@@ -7,8 +7,8 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draftings import DEPTH, draftings
-from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
+from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler

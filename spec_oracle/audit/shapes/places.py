@@ -1,36 +1,42 @@
-"""A place: a shape with the rows of one seed, one call there as an experiment, and what its outcome must be.
+"""Calls at places, a shape with the rows of one seed each, as experiments; and those that were traced.
 
 Few drafts of a place are likely (`spec_oracle.exact.draft_tree`). What is emitted after each of them, added
 up, proves or disproves losslessness there, whatever the vocabulary: a criterion, since the outcomes are too
 many to list. Samples are counted in cells.
 """
 
-from collections import defaultdict
+import math
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.context import Context as CheckContext
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.experiment import Experiment, TracedOutcome
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.effort import SHAPES_ONE_SHARE
+from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExperiment, TracedOutcome
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, passed
+from spec_oracle.audit.shapes.axes import SPARSE, AxisValue, Design, Shape, cost
+from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
-from spec_oracle.audit.shapes.trees import tree_of, wanted_of
-from spec_oracle.contracts import Emissions
+from spec_oracle.audit.shapes.trees import RowPair, one_hot, tree_of
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
+SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left that a shape may take which has pairs of values.
+SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
+
 ENGINES: Final = "float32"
 """The type in which engines compute, whatever their rows come in."""
-
-_SINGLE = 6
-_PARTS = 4
-"""Cells after a context: of single tokens, and of the others by the part of the vocabulary they are in."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,19 @@ class Place:
 
     @property
     def wanted(self) -> DraftTree:
-        """The tree with the target that is to be kept."""
-        return wanted_of(self.shape, self.tree)
+        """The tree with the target that is to be kept: of a greedy request, its likeliest tokens.
+
+        Of equally likely ones that is the first.
+        """
+        tree = self.tree
+        if self.shape.is_greedy != "itself":
+            return tree
+
+        def rows(context: Context) -> RowPair:
+            target, draft = tree.rows(context)
+            return one_hot(tree.vocab_size, int(target.argmax())), draft
+
+        return replace(tree, rows=rows)
 
 
 @lru_cache(maxsize=2)  # rows at full vocabularies take many megabytes
@@ -73,6 +90,10 @@ Laws: TypeAlias = Callable[[Place, float], Sequence[ConditionalLaw]]
 
 Many: TypeAlias = Callable[[int], NDArray[np.int64]]
 """Makes so many ordinary calls at a place; returns the cells of their completions."""
+
+
+Confirm: TypeAlias = Callable[[TracedExperiment], object]
+"""Raises `NoEvidenceError` where a call that was traced as wrong may be right."""
 
 
 def not_sampled(_: int) -> NDArray[np.int64]:
@@ -120,71 +141,127 @@ def _largest_gap(account: Account) -> str:
     return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
 
 
-class TreeCells:
-    """Cells in which the completions of one tree are counted: ``law`` [cells] are the target's probabilities.
+def short(error: Exception) -> str:
+    """Return the first line of an error, without its place in the code."""
+    return str(error).partition("\n")[0].partition(" (at ")[0][:100]
 
-    Completions differ by where they leave the tree of drafts: after which context, and by which token, the
-    likeliest ones one by one and the others by their part of the vocabulary. Continued by the target, they
-    have the target's probabilities in these cells, whatever the rule.
+
+def at_one_place(experiment: Experiment, confirm: Confirm = lambda _: None) -> CheckResult:
+    """Trace one call at a place; errors are those of its laws, and of ``confirm``."""
+    found = traced_at(experiment)
+    if found.is_wrong:
+        confirm(found)
+    return said_of(found)
+
+
+def said_of(found: TracedExperiment) -> CheckResult:
+    """Return the total variation at a place, and the token with the largest gap of a wrong one."""
+    size = found.total_variation
+    says = f"total variation {size:.3g} at {found.experiment.what}{found.traced.remark}"
+    if found.is_wrong:
+        return failed(says, total_variation=size, how=How.PROVEN)
+    return passed(says, how=How.PROVEN)
+
+
+def traced_at(experiment: Experiment, end: float = math.inf) -> TracedExperiment:
+    """Trace one call, up to a processor time; errors are those of its laws."""
+    assert experiment.trace is not None
+    return TracedExperiment(experiment, experiment.trace(0, end))
+
+
+@dataclass
+class TriedShapes:
+    """The places that were ``traced`` up to now, and those that were not, by reason.
+
+    ``make`` returns the experiment of one call at a place, whose paths are drawn by ``drafting``; one that is
+    wrong is handed to ``confirm``. ``sampled`` shapes were sampled; ``refused`` are values by axis at which
+    the code raised, with the reason; ``raised`` are other shapes at which it did; ``seconds`` were taken by
+    so many ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many
+    outcomes.
     """
 
-    def __init__(self, tree: DraftTree) -> None:
-        followers: dict[Context, set[int]] = defaultdict(set)
-        for path in {path for paths in tree.likely for path in paths}:
-            for depth, token in enumerate(path):
-                followers[path[:depth]].add(token)
-            followers[path] = set()
-        self._cells: dict[Context, NDArray[np.int64]] = {}
-        self._cumulative: dict[Context, NDArray[np.float64]] = {}
-        for number, context in enumerate(sorted(followers, key=len)):
-            target = tree.rows(context)[0]
-            cells = _numbered(target) + number * (_SINGLE + _PARTS)
-            cells[list(followers[context])] = -1
-            self._cells[context], self._cumulative[context] = cells, target.cumsum()
-        self.law = self.law_of(lambda context, mass: mass * tree.rows(context)[0])
+    drafting: Siblings
+    make: Callable[[Place], Experiment]
+    confirm: Confirm = lambda _: None
+    traced: dict[Place, TracedExperiment] = field(default_factory=dict, init=False)
+    sampled: list[Shape] = field(default_factory=list, init=False)
+    refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict, init=False)
+    raised: list[tuple[Shape, str]] = field(default_factory=list, init=False)
+    not_traced: list[Place] = field(default_factory=list, init=False)
+    left_out: Counter[str] = field(default_factory=Counter, init=False)
+    seconds: float = field(default=0.0, init=False)
+    units: float = field(default=0.0, init=False)
+    too_many: float = field(default=math.inf, init=False)
 
-    def law_of(self, following: Callable[[Context, float], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the probabilities [cells] of completions of which ``following`` says how they go on.
+    @property
+    def wrong(self) -> Place | None:
+        """The place with the largest distance, if that is a defect."""
+        wrong = [place for place, one in self.traced.items() if one.is_wrong]
+        return max(wrong, key=lambda place: self.traced[place].total_variation, default=None)
 
-        It returns the probability [V] of a context and each token, given that of the context.
+    @property
+    def wrong_inputs(self) -> dict[str, object]:
+        """The shape that is wrong, and the seed of its rows, by name; nothing where none is."""
+        return {"shape": self.wrong.shape, "seed": self.wrong.seed} if self.wrong else {}
+
+    def trace_design(self, design: Design, context: CheckContext, until: float, end: float) -> None:
+        """Trace the shapes of a design in their order, until one is wrong, or the processor time is over.
+
+        Those that have every value of every axis come first, ``until`` a time of their own: a value that was
+        not tried leaves the audit open.
         """
-        masses: dict[Context, float] = {(): 1.0}
-        law: NDArray[np.float64] = np.zeros(len(self._cells) * (_SINGLE + _PARTS))
-        for context, cells in self._cells.items():
-            after = following(context, masses[context])
-            ends = cells >= 0
-            law += np.bincount(cells[ends], after[ends], minlength=len(law))
-            masses |= {(*context, int(token)): float(after[token]) for token in np.flatnonzero(~ends)}
-        return law
+        shapes, count = design.shapes[: context.shapes.most], design.of_values
+        self.trace_all(shapes[:count], until, context.seed, SHAPES_ONE_SHARE)
+        self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
 
-    def of(self, emissions: Emissions, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the cell of each emission, int [B], once the target has continued it."""
-        found = np.empty(len(emissions.lengths), dtype=np.int64)
-        self._follow((), np.arange(len(found)), emissions, found, rng)
-        return found
+    def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:
+        """Trace shapes until one is wrong, or the processor time is over; rows have seeds from ``seed`` on.
 
-    def _follow(
-        self,
-        context: Context,
-        requests: NDArray[np.int64],
-        emissions: Emissions,
-        found: NDArray[np.int64],
-        rng: np.random.Generator,
-    ) -> None:
-        """Fill in the cells of requests whose completions begin with a context."""
-        depth, cumulative = len(context), self._cumulative[context]
-        drawn = np.searchsorted(cumulative, rng.random(len(requests)) * cumulative[-1], side="right")
-        is_emitted = depth < emissions.lengths[requests]
-        tokens = np.where(is_emitted, emissions.tokens[requests, depth], drawn)
-        cells = found[requests] = self._cells[context][tokens]
-        for token in np.unique(tokens[cells < 0]):
-            beginning = requests[(cells < 0) & (tokens == token)]
-            self._follow((*context, int(token)), beginning, emissions, found, rng)
+        Each may take a ``share`` of the time that is left. Errors as of `trace`.
+        """
+        for number, planned in enumerate(shapes, start=seed):
+            started = time.process_time()
+            if started > end or self.wrong:
+                return
+            shape, left = self._within_reach(planned), end - started
+            limit = started + max(min(SHAPES_SECONDS, left), share * left)
+            if error := self.trace(Place(shape, number, self.drafting), limit):
+                self.left_out[short(error)] += 1
+                if isinstance(error, SubjectRaisedError):
+                    self.raised.append((shape, short(error)))
+            self.seconds += time.process_time() - started
+            self.units += cost(shape)
 
+    def trace(self, place: Place, end: float = math.inf) -> Exception | None:
+        """Trace the call at a place; return the error if it cannot be traced, or if the code raises.
 
-def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of each token's cell after one context."""
-    cells = _SINGLE + np.arange(len(target)) * _PARTS // len(target)
-    likeliest = np.argsort(-target, kind="stable")[:_SINGLE]
-    cells[likeliest] = np.arange(len(likeliest))
-    return cells
+        Raises `ContractError` for what nobody may return, and `NoEvidenceError` where ordinary samples
+        contradict what was traced.
+        """
+        shape = place.shape
+        try:
+            found = traced_at(self.make(place), end)
+            if found.is_wrong:
+                self.confirm(found)
+        except SubjectRaisedError as error:
+            return error
+        except (NotTracedError, NoDecisionError) as error:
+            self.not_traced.append(place)
+            is_too_many = isinstance(error, TooManyBranchesError)
+            if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
+                self.too_many = min(self.too_many, shape.vocab_size)
+            return error
+        except NoEvidenceError:
+            self.not_traced.append(place)
+            raise
+        except ContractError as error:
+            error.args = (f"{error}, at {shape}",)
+            raise
+        self.traced[place] = found
+        return None
+
+    def _within_reach(self, shape: Shape) -> Shape:
+        """Return the shape, with sparse rows where others have too many outcomes for this code."""
+        if shape.vocab_size >= self.too_many and shape.kind not in SPARSE:
+            return replace(shape, kind=SPARSE[0])
+        return shape

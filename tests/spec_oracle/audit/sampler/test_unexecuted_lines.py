@@ -12,8 +12,7 @@ from spec_oracle.audit.sampler import unexecuted_lines
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.places import Place
-from spec_oracle.audit.shapes.tried import traced_at
+from spec_oracle.audit.shapes.places import Place, traced_at
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.report.audit_text import audit_to_text

@@ -11,13 +11,13 @@ import verifiers
 from spec_oracle.audit.covering import parts_of
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
+from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.design import MOST_NUMBERS, Extent, design, scope_of
-from spec_oracle.audit.shapes.places import Place, experiment_at
+from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
+from spec_oracle.audit.shapes.places import Place, TriedShapes, experiment_at, traced_at
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
-from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
-from spec_oracle.audit.shapes.tried import TriedShapes, traced_at
+from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from tests.strategies import at_night
 from verifiers import Siblings
@@ -215,7 +215,7 @@ def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
         tried.traced[place] = TracedExperiment(experiment, TracedOutcome({}, 1, total_variation=gap))
     tried.sampled = [replace(right, vocab_size=5), replace(right, layout="sliced")]
     tried.refused = {("dtype", "bfloat16"): "raised"}
-    known = tried.coverage
+    known = coverage_of(tried)
     assert list(known) == list(AXES)
     assert [known["vocab_size"][size] for size in ("3", "5", "8", "128", "32769")] == [
         *("proven", "sampled", "wrong", "wrong", "untried")
