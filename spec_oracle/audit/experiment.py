@@ -496,10 +496,14 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
+    counts: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
     for sample in samples.values():
         if effort.at_once:
-            trial = partial(Sample, sample.experiment, sample.cells)
-            sample.draw(calls_within(trial, seconds, start=effort.pilot, most=needed))
+            kind = sample.experiment.size, sample.experiment.group
+            if kind not in counts:
+                trial = partial(Sample, sample.experiment, sample.cells)
+                counts[kind] = calls_within(trial, seconds, start=effort.pilot, most=needed)
+            sample.draw(counts[kind])
             continue
         sample.draw(effort.pilot)
         pace = effort.pilot / max(sample.seconds, 1e-9)
