@@ -21,7 +21,7 @@ _FEW: Final = ("flat", "reversed", "zeros")
 """Instances on which trees are tried where a run takes long; on the last one tokens have no probability."""
 
 DEPTH: Final = 2
-"""Of the audit's own trees; users' instances have deeper ones."""
+"""Depth of the audit's own trees; users' instances have deeper ones."""
 
 PATHS: Final = "K paths"
 """The kind of drafts that every rule is run on."""

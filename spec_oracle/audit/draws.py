@@ -1,4 +1,4 @@
-"""Random drafts of an instance, experiments of calls, and how many calls a budget pays."""
+"""Random drafts of an instance, calls on them as experiments, and how many calls the budget allows."""
 
 import math
 import time
@@ -58,7 +58,7 @@ def completion(instance: Instance, cell: int, tokens: int = 0) -> str:
 
 
 class Calls:
-    """Experiments of calls of a sampler, or of a rule called as one: completions of L+1 tokens.
+    """Calls of a sampler, or of a rule called as one, as experiments: completions of L+1 tokens.
 
     Drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
     decisions, defect C1 of the catalogue in the harness. All calls share one generator, unless they are given
@@ -183,7 +183,7 @@ PLAIN_BATCHES: Final = (8, 1)
 
 
 def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, seed: int) -> None:
-    """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
+    """Verify one batch and one request, on rows without zeros; errors are those of the contract."""
     toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
     generator = code.generator(seed)
     for batch in PLAIN_BATCHES:
@@ -218,18 +218,18 @@ def pace(subject: CalledAsSampler, context: Context) -> float:
 
 
 def affordable(subject: CalledAsSampler, context: Context, share: float = 1.0) -> float:
-    """Return how many verified requests of a subject a share of the budget pays."""
+    """Return how many requests a share of the budget allows."""
     return share * context.budget * pace(subject, context)
 
 
 def require_affordable(subject: CalledAsSampler, context: Context, least: int) -> None:
-    """Raise `TooSlowError` where the budget does not pay so many requests."""
+    """Raise `TooSlowError` where the budget does not allow so many requests."""
     if least > affordable(subject, context):
         raise too_slow(subject, context, least)
 
 
 def too_slow(subject: CalledAsSampler, context: Context, least: int, share: float = 1.0) -> TooSlowError:
-    """Return the error of a check that takes more than its ``share`` of the budget pays."""
+    """Return the error of a check that takes more requests than its ``share`` of the budget allows."""
     rate = pace(subject, context)
     seconds = least / rate
     budget = 10 * math.ceil(1.5 * seconds / share / 10)  # half as much again is allowed for

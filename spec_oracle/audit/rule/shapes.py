@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts
@@ -132,12 +130,10 @@ def _experiment(subject: RuleSubject, place: Place) -> Experiment:
 
 def _laws(subject: RuleSubject, place: Place, until: float) -> Sequence[ConditionalLaw]:
     """Enumerate the verifier after each likely draft of a place."""
-    names, drafts = ("tokens", "draft_probs", "target_probs"), place.drafts
-    joined = Drafts.of_paths(*(np.concatenate([getattr(one, name) for one in drafts]) for name in names))
+    how = {"array": subject.array, "dtype": place.shape.dtype}
     try:
         with raising():
-            how = {"array": subject.array, "dtype": place.shape.dtype}
-            return conditional_laws(subject.rule, joined, **how, end=until)
+            return conditional_laws(subject.rule, Drafts.of_paths(*place.batch.arrays), **how, end=until)
     except InvalidInputError as error:
         raise NotTracedError(f"the rule does not take this size: {error}") from None
 

@@ -51,7 +51,7 @@ class CallSizes:
 
     @property
     def requests(self) -> int:
-        """What it costs."""
+        """How many requests it takes."""
         return 2 * self.half * sum(self.sizes)
 
     @property
@@ -158,7 +158,7 @@ def _detectable(found: Mapping[CallSizes, Mapping[str, float]]) -> str:
 
 
 def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
-    """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
+    """Return the calls of a subject, with one generator for all designs."""
     generator = subject.code.generator(seed)
 
     def draw(design: CallSizes) -> Ints:
@@ -176,7 +176,7 @@ def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
 
 
 def in_turn(emit: Callable[[int], Ints]) -> Draw:
-    """Return what makes the calls of a design, one by one; ``emit(size)`` returns emissions [size, L+1]."""
+    """Return a function that makes the calls of a design; ``emit(size)`` returns emissions [size, L+1]."""
 
     def draw(design: CallSizes) -> Ints:
         turns = ([emit(size) for size in design.sizes] for _ in range(2 * design.half))
@@ -188,8 +188,8 @@ def in_turn(emit: Callable[[int], Ints]) -> Draw:
 def ordered(tokens: Ints) -> Ints:
     """Return emissions [..., L+1] as numbers in three orders, int [3, ...].
 
-    By text, where those that share the first accept tests lie together; by the last token, for those that
-    share the draw of it; and by the last accept test: failed, not reached, passed.
+    By their tokens: emissions that share the first accept tests lie together. By the last token: emissions
+    that share its random number lie together. By the last accept test: failed, not reached, passed.
     """
     width, lengths = tokens.shape[-1], (tokens >= 0).sum(axis=-1)
     by_text = np.unique(tokens.reshape(-1, width), axis=0, return_inverse=True)[1].reshape(lengths.shape)

@@ -31,7 +31,6 @@ from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, sh
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError
-from verifiers import Paths
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 # Time for larger trees of tree samplers, beside that for all other shapes.
@@ -243,14 +242,11 @@ def sampled_shapes(
 
 def _requests(place: Place, code: SamplerCode, size: int, rng: np.random.Generator) -> Experiment:
     """Return the experiment of independent requests of a place, ``size`` in a call; a look is some calls."""
-    shape, tree, cells, chances = place.shape, place.tree, TreeCells(place.tree), place.chances
+    shape, likely, chances, cells = place.shape, place.batch, place.chances, TreeCells(place.tree)
     handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-    names = ("tokens", "draft_probs", "target_probs")
 
     def emitted() -> Emissions:
-        chosen = rng.choice(len(chances), size=size, p=chances)
-        each = [tree.drafts(paths) for paths in tree.likely]
-        drafts = Paths(*(np.concatenate([getattr(one, name) for one in each])[chosen] for name in names))
+        drafts = likely.take(rng.choice(len(chances), size=size, p=chances))
         return handed(drafts, handed.generator(int(rng.integers(2**31))))
 
     def many(_: int) -> NDArray[np.int64]:

@@ -31,10 +31,10 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "is_greedy": (NOT_GIVEN, "nobody", "others", "every second other", "itself"),
     "generators": (NOT_GIVEN, "others", "itself", "all"),
 }
-"""Optional arguments of samplers, and who of a batch is what in them, the request looked at being *itself*.
+"""Values of the optional arguments of samplers: which requests of a batch are short, greedy or seeded.
 
-Drafts are *full* for all, or *ragged* for the others, one of which has none, while the request has all L, the
-first half of them (*short*), or none (*empty*). Greedy, and with a generator of their own, are those named.
+*Itself* is the request that is judged. It has all L drafted tokens, the first half of them (*short*), or none
+(*empty*); the others have all (*full*), or from none to all (*ragged*).
 """
 
 _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
@@ -51,7 +51,7 @@ def needs_others(axis: str, value: AxisValue) -> bool:
 
 
 SPARSE: Final = ("special", "zero", "equal")
-"""Kinds in which few tokens are possible, whatever the vocabulary: the rows beside them are sparse, too."""
+"""Kinds in which few tokens are possible, at any vocabulary; the other rows of the shape are sparse, too."""
 
 _NUMBERS_A_POSITION: Final = 500
 """Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
@@ -62,7 +62,7 @@ _FEW, _MOST = 16, 300
 
 @dataclass(frozen=True)
 class Shape:
-    """A size and a form of the arrays, the request that is looked at, and the kind of its distributions.
+    """A size and a form of the arrays, the request that is judged, and the kind of its distributions.
 
     At a *brief* one, tried for pairs of values, one position is open, and few sampled ids are run.
     """
@@ -83,7 +83,7 @@ class Shape:
 
     @property
     def own_length(self) -> int:
-        """How many tokens are drafted for the request that is looked at."""
+        """How many tokens are drafted for the request that is judged."""
         return {"short": self.draft_length // 2, "empty": 0}.get(self.draft_lengths, self.draft_length)
 
     @property
@@ -165,16 +165,16 @@ _A_SHAPE: Final = 60
 """What any shape costs, in positions."""
 
 _RUNS: Final = {"special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
-"""How many runs rows of these kinds take, beside those of others."""
+"""How many runs rows of these kinds take, as a share of those of other kinds."""
 
 _LARGE: Final = 257
-"""Tokens from which on rows have few possible tokens, but where a pair of values needs others."""
+"""Tokens from which on rows have few possible tokens, unless a pair of values needs other rows."""
 
 _OF_FEW_TOKENS: Final = ("special", "zero")
-"""Kinds of such rows."""
+"""Kinds of rows with few possible tokens."""
 
 _HIDING: Final = {"draft_lengths": "empty", "is_greedy": "itself"}
-"""Optional arguments with which a request shows little of what others do to it: they come alone."""
+"""Optional arguments under which other requests have little influence: they are given alone."""
 
 _SIZES: Final = ("batch", "draft_length", "num_paths", "vocab_size")
 """Axes of sizes, in the order in which they are reduced where arrays are too large."""
@@ -216,7 +216,7 @@ def cost(shape: Shape) -> float:
 
 
 def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point | None:
-    """Return the point with smaller sizes where its arrays are too large, and with others where it needs any.
+    """Return the point with smaller sizes if its arrays are too large, in a larger batch if it needs others.
 
     Values on the ``kept`` axes stay.
     """
@@ -244,7 +244,7 @@ def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Poi
 def _with_usual_rows(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point:
     """Return the point with rows of few possible tokens where the vocabulary is large.
 
-    Other rows, which are asked for, come with small vocabularies.
+    Rows of other kinds come with small vocabularies.
     """
     small = [size for size in axes["vocab_size"] if size < _LARGE]
     usual = [kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]]

@@ -58,6 +58,11 @@ class Place:
         return [self.tree.drafts(paths) for paths in self.tree.likely]
 
     @property
+    def batch(self) -> Paths:
+        """The likely drafts of the request as requests of one batch."""
+        return Paths(*map(np.concatenate, zip(*(one.arrays for one in self.drafts), strict=True)))
+
+    @property
     def chances(self) -> NDArray[np.float64]:
         """The probability of each likely draft, given that it is one of them."""
         chances: NDArray[np.float64] = np.array(list(self.tree.likely.values()))

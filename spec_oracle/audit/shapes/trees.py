@@ -1,9 +1,9 @@
-"""The rows of a shape: few likely drafts, and along them what a kind of rows is about.
+"""The next-token distributions of a shape: few drafts are likely, and few of their positions are open.
 
-A draft of many tokens, each with a coin of its own, would have too many outcomes to run. So most positions
-are certain, target and draft alike: nothing is decided there. A few, others in every shape, are *open*: at
-a *fork* two tokens are drafted, elsewhere one, and the target may want any token. One open position has
-rows of the shape's kind, the others are good drafts, so that what comes after them is reached, too.
+A draft of many tokens, each with an accept test of its own, would have too many outcomes to run. So most
+positions are certain, target and draft alike: nothing is decided there. A few, others in every shape, are
+*open*: one or two tokens are drafted there, and the target may want any token. One open position has rows
+of the shape's kind, the others are good drafts, so that the positions after them are reached, too.
 
 Tokens that are drafted or certain are mostly ids of interest: the first and last ones, powers of two and
 their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
@@ -25,13 +25,13 @@ from spec_oracle.toy import Context
 from verifiers import Siblings
 
 EASY: Final = 100
-"""Work of a run up to which three positions are open; see `Shape.work`."""
+"""`Shape.work` up to which three positions are open."""
 
 _HARD: Final = 250
-"""Work from which on only one position is open."""
+"""`Shape.work` from which on one position is open."""
 
 _HARDEST: Final = 500
-"""Work from which on one token is drafted there, instead of two, and what follows is certain."""
+"""`Shape.work` from which on one token is drafted there, instead of two, and all others are certain."""
 
 SPECIAL: Final = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
@@ -50,7 +50,7 @@ VARIANTS: Final = 3
 """Different rows of one kind at one size."""
 
 _TAIL: Final = 1e-30
-"""Weight of what is possible, but is not to count."""
+"""Weight of tokens that are possible, but so unlikely that no likely draft has one."""
 
 _FEW: Final = 12
 """Tokens of large sparse rows."""
