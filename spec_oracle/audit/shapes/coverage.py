@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import Axes, Part, parts_of
-from spec_oracle.audit.effort import SHAPES_ONE_SHARE, SHAPES_VALUES_SHARE
 from spec_oracle.audit.results import CheckResult, Cover, How, Remarks, Status, inconclusive, passed
 from spec_oracle.audit.shapes.axes import AXES, NAMES, OPTIONS, AxisValue, Design, Shape, cost
 from spec_oracle.audit.shapes.places import TriedShapes, said_of
@@ -139,7 +139,7 @@ def _budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: flo
     first = design.shapes[: design.of_values]
     needed = [2 * pace * cost(shape) for shape in first]
     largest = max((n for n, shape in zip(needed, first, strict=True) if shape not in tried), default=0.0)
-    seconds = max(sum(needed), largest / SHAPES_ONE_SHARE) / SHAPES_VALUES_SHARE
+    seconds = max(sum(needed), largest / effort.SHAPES_ONE_SHARE) / effort.SHAPES_VALUES_SHARE
     return 10 * math.ceil(max(seconds, 1.5 * budget) / 10)
 
 

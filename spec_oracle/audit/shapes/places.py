@@ -16,9 +16,9 @@ from typing import Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context as CheckContext
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.effort import SHAPES_ONE_SHARE
 from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExperiment, TracedOutcome
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, passed
 from spec_oracle.audit.shapes.axes import SPARSE, AxisValue, Design, Shape, cost
@@ -96,7 +96,6 @@ Laws: TypeAlias = Callable[[Place, float], Sequence[ConditionalLaw]]
 Many: TypeAlias = Callable[[int], NDArray[np.int64]]
 """Makes so many ordinary calls at a place; returns the cells of their completions."""
 
-
 Confirm: TypeAlias = Callable[[TracedExperiment], object]
 """Raises `NoEvidenceError` where a call that was traced as wrong may be right."""
 
@@ -148,7 +147,8 @@ def _largest_gap(account: Account) -> str:
 
 def short(error: Exception) -> str:
     """Return the first line of an error, without its place in the code."""
-    return str(error).partition("\n")[0].partition(" (at ")[0][:100]
+    first = str(error).partition("\n")[0].partition(" (at ")[0]
+    return first.removesuffix("; sampled instead")[:100]
 
 
 def at_one_place(experiment: Experiment, confirm: Confirm = lambda _: None) -> CheckResult:
@@ -216,7 +216,7 @@ class TriedShapes:
         not tried leaves the audit open.
         """
         shapes, count = design.shapes[: context.shapes.most], design.of_values
-        self.trace_all(shapes[:count], until, context.seed, SHAPES_ONE_SHARE)
+        self.trace_all(shapes[:count], until, context.seed, effort.SHAPES_ONE_SHARE)
         self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
 
     def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:
