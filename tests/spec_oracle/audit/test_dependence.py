@@ -10,10 +10,9 @@ from scipy import stats
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
+from spec_oracle.audit import dependence
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import dependence
-from spec_oracle.audit.sampler.dependence import (
+from spec_oracle.audit.dependence import (
     BATCHES,
     CHAINS,
     CallSizes,
@@ -23,6 +22,7 @@ from spec_oracle.audit.sampler.dependence import (
     independent,
     ordered,
 )
+from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.subjects import of_engines
