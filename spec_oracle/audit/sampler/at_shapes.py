@@ -44,8 +44,8 @@ class CallsAtShapes:
 
     def experiment(self, place: Place) -> Experiment:
         """Return the experiment of one call at a place."""
-        rng = self.context.stream("sampler/shapes/claimed")
-        return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, rng))
+        rng, code = self.context.stream("sampler/shapes/claimed"), self._code(place.shape)
+        return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, code, rng))
 
     def laws(self, place: Place, end: float) -> Sequence[ConditionalLaw]:
         """Trace the call after each likely draft, after an ordinary call, which is recorded.
@@ -79,9 +79,14 @@ class CallsAtShapes:
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)
 
-    def _cells(self, place: Place, rng: np.random.Generator, calls: int) -> NDArray[np.int64]:
-        """Make so many ordinary calls; return the cell of the completion of the request in each."""
-        shape, code, cells = place.shape, self._code(place.shape), TreeCells(place.wanted)
+    def _cells(
+        self, place: Place, code: SamplerCode, rng: np.random.Generator, calls: int
+    ) -> NDArray[np.int64]:
+        """Make so many ordinary calls; return the cell of the completion of the request in each.
+
+        The ``code`` is the same in all: it makes new generators of requests in every call.
+        """
+        shape, cells = place.shape, TreeCells(place.wanted)
         own = slice(shape.request, shape.request + 1)
 
         def cell(batch: Paths) -> NDArray[np.int64]:

@@ -234,6 +234,9 @@ class TriedShapes:
                 self.left_out[short(error)] += 1
                 if isinstance(error, SubjectRaisedError):
                     self.raised.append((shape, short(error)))
+                is_too_many = isinstance(error, TooManyBranchesError)
+                if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
+                    self.too_many = min(self.too_many, shape.vocab_size)
             self.seconds += time.process_time() - started
             self.units += cost(shape)
 
@@ -243,7 +246,6 @@ class TriedShapes:
         Raises `ContractError` for what nobody may return, and `NoEvidenceError` where ordinary samples
         contradict what was traced.
         """
-        shape = place.shape
         try:
             found = traced_at(self.make(place), end)
             if found.is_wrong:
@@ -252,15 +254,12 @@ class TriedShapes:
             return error
         except (NotTracedError, NoDecisionError) as error:
             self.not_traced.append(place)
-            is_too_many = isinstance(error, TooManyBranchesError)
-            if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
-                self.too_many = min(self.too_many, shape.vocab_size)
             return error
         except NoEvidenceError:
             self.not_traced.append(place)
             raise
         except ContractError as error:
-            error.args = (f"{error}, at {shape}",)
+            error.args = (f"{error}, at {place.shape}",)
             raise
         self.traced[place] = found
         return None

@@ -38,6 +38,7 @@ from verifiers import Siblings
 INTEGRATED = CheckResult("joint", Status.PASSED, "integrated over its uniforms", how=How.REPLAYED)
 ASKED = [read for read in memory.READERS if read is not memory.by_iterator]
 UNSEEN = memory.by_address_in_the_object
+TOKEN = as_sampler(verifiers.get("token"))
 NAMES = {"ids": lambda read: read.__name__}
 
 
@@ -292,3 +293,19 @@ def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypat
     _, confirm = traced_place(SamplerCode(too_eager), Shape(5, 3), right)
     with pytest.raises(NoEvidenceError, match="two distributions"):
         confirm()
+
+
+def test_ordinary_calls_at_a_shape_have_new_generators_every_time():
+    """Samples of one look must not be those of the look before."""
+    seeds = []
+
+    def verify(draft_tokens, draft_probs, target_probs, generator, generators=None):
+        seeds.extend(own.bit_generator.state["state"]["state"] for own in (generators or {}).values())
+        return TOKEN(draft_tokens, draft_probs, target_probs, generator)
+
+    subject = SamplerSubject("mine", SamplerCode(verify))
+    place = Place(Shape(5, 2, batch=3, generators="all"), 0, Siblings.INDEPENDENT)
+    experiment_at_place = CallsAtShapes(subject, Context()).experiment(place)
+    for _ in range(2):
+        experiment_at_place.many(4)
+    assert len({*seeds}) == len(seeds) == 2 * 4 * 3
