@@ -36,7 +36,7 @@ def few_long_completions(request, monkeypatch):
 @pytest.fixture
 def few_equal_requests(monkeypatch):
     """Take few samples of equal requests, for dependence that shows only where requests differ."""
-    from spec_oracle.audit.sampler import dependence
+    from spec_oracle.audit import dependence
 
     monkeypatch.setattr(dependence, "CHAINS", (dependence.CallSizes((1, 2), 60),))
     monkeypatch.setattr(dependence, "BATCHES", (dependence.CallSizes((2,), 60),))

@@ -203,6 +203,10 @@ class Paths:
         """The three arrays, as `Drafts.of_paths` takes them."""
         return self.tokens, self.draft_probs, self.target_probs
 
+    def take(self, requests: Array) -> "Paths":
+        """Return the requests int [R], in this order."""
+        return Paths(*(array[requests] for array in self.arrays))
+
     @property
     def batch(self) -> int:
         """Number of requests, B."""

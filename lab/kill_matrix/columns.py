@@ -20,7 +20,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
@@ -255,7 +255,7 @@ def _first_token_on_trees(rule: RuleSubject, trees: Drafting, bench: Context) ->
     def test() -> CheckResult:
         instance = replace(instances_for(bench, 1)["flat"], draft_length=DEPTH)
         rng = bench.stream("kill-matrix/first-token")
-        drafts = SampledDrafts(instance, trees).sample(YARDSTICK_DRAWS, rng)
+        drafts = sampled_trees(instance, trees, YARDSTICK_DRAWS, rng)
         verdict, _ = call_verifier(
             rule.rule, drafts, numpy_decisions(rng), fresh_state(rule.rule, drafts.batch)
         )

@@ -21,7 +21,7 @@ _FEW: Final = ("flat", "reversed", "zeros")
 """Instances on which trees are tried where a run takes long; on the last one tokens have no probability."""
 
 DEPTH: Final = 2
-"""Of the audit's own trees; users' instances have deeper ones."""
+"""Depth of the audit's own trees; users' instances have deeper ones."""
 
 PATHS: Final = "K paths"
 """The kind of drafts that every rule is run on."""
@@ -135,24 +135,15 @@ def number_of_trees(instance: Instance, drafting: Drafting) -> int:
     return len(draft_table(instance.floats, drafting).law.tokens)
 
 
-class SampledDrafts:
-    """Drafts of one drafting on one instance, sampled by number; numpy, float64."""
+def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:
+    """Sample the drafts of so many requests: numpy, float64, in arrays as a caller would make them.
 
-    def __init__(self, instance: Instance, drafting: Drafting) -> None:
-        self._table = draft_table(instance.floats, drafting)
-        self._probability = self._table.law.probability / self._table.law.probability.sum()
-
-    def sample(self, batch: int, rng: np.random.Generator) -> Drafts:
-        """Return the drafts of so many requests, in arrays of their own."""
-        drafts = self._table.drafts(rng.choice(len(self._probability), size=batch, p=self._probability))
-        return in_own_arrays(drafts)
-
-
-def in_own_arrays(drafts: Drafts) -> Drafts:
-    """Return the drafts as a caller would make them: rows of paths, or of a tree, in one array a model."""
+    Rows of paths, or of a tree, lie in one array a model.
+    """
+    table = draft_table(instance, drafting)
+    drafts = table.drafts(table.sampled(batch, rng))
     if drafts.num_paths is not None:
-        paths = drafts.paths
-        drafts = Drafts.of_paths(*paths.arrays)
-        return replace(drafts, parents=np.array(drafts.parents))
+        paths = Drafts.of_paths(*drafts.paths.arrays)
+        return replace(paths, parents=np.array(paths.parents))
     rows = drafts.draft.dense(), drafts.target.dense()
     return Drafts.of_tree(drafts.tokens, drafts.parents, *rows, drafts.max_depth, drafts.max_children)

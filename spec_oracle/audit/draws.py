@@ -1,4 +1,4 @@
-"""Random drafts of an instance, experiments of calls, and how many calls a budget pays."""
+"""Random drafts of an instance, calls on them as experiments, and how many calls the budget allows."""
 
 import math
 import time
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import SampledDrafts
+from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
@@ -30,10 +30,9 @@ from verifiers.sampling import invert_cdf
 def sampled_drafts(
     instance: Instance, batch: int, rng: np.random.Generator, drafting: Siblings = Siblings.INDEPENDENT
 ) -> Paths:
-    """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
+    """Sample the paths of ``batch`` requests from an instance, as float64 arrays."""
     table = draft_table(instance, drafting)
-    probability = table.law.probability / table.law.probability.sum()
-    return table.paths(rng.choice(len(probability), size=batch, p=probability))
+    return table.paths(table.sampled(batch, rng))
 
 
 def extended_cells(
@@ -59,7 +58,7 @@ def completion(instance: Instance, cell: int, tokens: int = 0) -> str:
 
 
 class Calls:
-    """Experiments of calls of a sampler, or of a rule called as one: completions of L+1 tokens.
+    """Calls of a sampler, or of a rule called as one, as experiments: completions of L+1 tokens.
 
     Drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
     decisions, defect C1 of the catalogue in the harness. All calls share one generator, unless they are given
@@ -111,7 +110,7 @@ class Calls:
         if drafting is None:
             drafts = sampled_drafts(instance, count, self.rng)
         else:
-            drafts = SampledDrafts(instance, drafting).sample(count, self.rng)
+            drafts = sampled_trees(instance, drafting, count, self.rng)
         return self.code(drafts, self.generator if generator is None else generator)
 
 
@@ -184,7 +183,7 @@ PLAIN_BATCHES: Final = (8, 1)
 
 
 def plain_verification(code: SamplerCode, drafting: Siblings, num_paths: int, seed: int) -> None:
-    """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
+    """Verify one batch and one request, on rows without zeros; errors are those of the contract."""
     toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
     generator = code.generator(seed)
     for batch in PLAIN_BATCHES:
@@ -219,18 +218,18 @@ def pace(subject: CalledAsSampler, context: Context) -> float:
 
 
 def affordable(subject: CalledAsSampler, context: Context, share: float = 1.0) -> float:
-    """Return how many verified requests of a subject a share of the budget pays."""
+    """Return how many requests a share of the budget allows."""
     return share * context.budget * pace(subject, context)
 
 
 def require_affordable(subject: CalledAsSampler, context: Context, least: int) -> None:
-    """Raise `TooSlowError` where the budget does not pay so many requests."""
+    """Raise `TooSlowError` where the budget does not allow so many requests."""
     if least > affordable(subject, context):
         raise too_slow(subject, context, least)
 
 
 def too_slow(subject: CalledAsSampler, context: Context, least: int, share: float = 1.0) -> TooSlowError:
-    """Return the error of a check that takes more than its ``share`` of the budget pays."""
+    """Return the error of a check that takes more requests than its ``share`` of the budget allows."""
     rate = pace(subject, context)
     seconds = least / rate
     budget = 10 * math.ceil(1.5 * seconds / share / 10)  # half as much again is allowed for

@@ -95,6 +95,8 @@ class TracedOutcome:
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
     traced ordinarily, where that is not the experiment as it is. ``guarded``: see `_of_guards`.
+    ``total_variation`` is what a criterion found, where outcomes are too many to list; ``law`` may be left
+    out then, where that is right. ``assumed`` is the probability of tokens that others represent.
     """
 
     law: Mapping[Any, float]
@@ -103,6 +105,8 @@ class TracedOutcome:
     remark: str = ""
     many: Callable[[int], Sequence[Any]] | None = None
     guarded: float = 0.0
+    total_variation: float | None = None
+    assumed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -244,7 +248,8 @@ class TracedExperiment:
     @cached_property
     def total_variation(self) -> float:
         """The distance from what must come out."""
-        return distance(self.traced.law, self.experiment.expected)
+        found = self.traced.total_variation
+        return distance(self.traced.law, self.experiment.expected) if found is None else found
 
     @property
     def excess(self) -> float:
@@ -312,10 +317,14 @@ class Ledger:
         return max(self.found, key=lambda one: one.excess)
 
 
+class NoDecisionError(NoEvidenceError):
+    """No random decision was seen, though the target leaves a choice."""
+
+
 def require_certain(expected: Mapping[Any, float]) -> None:
-    """Raise `NoEvidenceError` where what must come out is not certain, and no random decision was seen."""
+    """Raise `NoDecisionError` where what must come out is not certain, and no random decision was seen."""
     if max(expected.values()) < _CERTAIN:
-        raise NoEvidenceError(
+        raise NoDecisionError(
             "could not trace the random numbers: no random decision was seen, and the target leaves a "
             "choice; sampled instead"
         )
@@ -483,10 +492,14 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
+    counts: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
     for sample in samples.values():
         if effort.at_once:
-            trial = partial(Sample, sample.experiment, sample.cells)
-            sample.draw(calls_within(trial, seconds, start=effort.pilot, most=needed))
+            kind = sample.experiment.size, sample.experiment.group
+            if kind not in counts:
+                trial = partial(Sample, sample.experiment, sample.cells)
+                counts[kind] = calls_within(trial, seconds, start=effort.pilot, most=needed)
+            sample.draw(counts[kind])
             continue
         sample.draw(effort.pilot)
         pace = effort.pilot / max(sample.seconds, 1e-9)
@@ -512,6 +525,8 @@ def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: fl
         pilot=effort.pilot,
         most=effort.most,
     )
+    if not is_confirmed and not found.traced.is_decided:
+        require_certain(experiment.expected)
     assert experiment.trace is not None
     find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
     is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731

@@ -231,10 +231,8 @@ def _is_as_simple(shape: Shape, other: Shape) -> bool:
 
 
 def _of_requests(value: object, some: slice, batch: int) -> object:
-    if isinstance(value, Drafts):
+    if isinstance(value, Drafts | Paths):
         return value.take(np.arange(batch)[some])
-    if isinstance(value, Paths):
-        return Paths(value.tokens[some], value.draft_probs[some], value.target_probs[some])
     if isinstance(value, dict):
         return {name: _of_requests(one, some, batch) for name, one in value.items()}
     return value[some] if isinstance(value, np.ndarray) and len(value) == batch else value

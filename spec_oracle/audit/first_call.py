@@ -1,10 +1,10 @@
-"""Whether code keeps its contract at all, asked of calls on ordinary input.
+"""Does code keep its contract in an ordinary call? If not, the report names the mistake, and nothing else.
 
-A wrapper that returns nothing, swaps what it returns, or decides for one request of a batch has no output
-distribution: to call it lossy would be false. Its mistake is one sentence instead, with the line in its code
-and what the contract asks. The call is made only after a check that did not pass, since code that is traced
-must not have been called before. Rules are not traced: before their first check a call is repeated
-(`spec_oracle.audit.own_randomness`).
+A wrapper that returns nothing, swaps its results, or decides for one request of a batch has no output
+distribution, so that "lossy" would be false. The report names the mistake in one sentence, with the line of
+the code and the form that the contract demands. The call is made only after a check that did not pass: code
+must not have been called before it is traced. Rules are not traced; a call of theirs is repeated before the
+first check (`spec_oracle.audit.own_randomness`).
 """
 
 import re
@@ -27,17 +27,18 @@ ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
 
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
-"""What errors say of arrays that should have been tensors."""
+"""Errors about numpy arrays in the place of tensors."""
 
 _MISTAKEN: Final = 0.5
-"""From this share of the requests on, impossible values are a mistake of the wrapper, not of decisions."""
+"""Share of requests with impossible values from which on the wrapper is wrong, rather than its decisions."""
 
 
 @dataclass
 class FirstCall:
-    """Judges a subject by plain calls, once: ``fault`` is what is wrong with it, "" for nothing known.
+    """Runs the checks of a subject, and judges it by one ordinary call where a check did not pass.
 
-    ``leaves_out`` says why no other check is run, "" if they are.
+    ``fault`` is its mistake, "" where none is known. ``leaves_out`` is the reason why the other checks are
+    left out, "" where they are run.
     """
 
     subject: Subject
@@ -60,11 +61,11 @@ class FirstCall:
         try:
             found = run_check(check, self.suite, self.subject, self.context, left_out)
         except Exception:
-            # What our own code stumbles over may be what the subject returned.
+            # An error of our own code may come from a result of the subject.
             if not self._is_at_fault():
                 raise
             return replace(breach(ContractError(self.fault)), name=name)
-        # Code of which every outcome was run, and added up to another distribution, does run.
+        # Every outcome was run and added up: the code does run.
         is_traced = found.how in (How.PROVEN, How.REPRESENTED)
         is_law_found = is_traced and isinstance(found, LawResult) and bool(found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
@@ -90,7 +91,7 @@ class FirstCall:
 
 
 def fault_of(subject: Subject, seed: int) -> str:
-    """Return what a subject does against its contract in a plain call on ordinary input, "" for nothing.
+    """Return the mistake of a subject in an ordinary call, in one sentence; "" where it makes none.
 
     Raises `CallEndedError` where the call does not end.
     """
@@ -99,15 +100,15 @@ def fault_of(subject: Subject, seed: int) -> str:
     except CallEndedError:
         raise
     except ImpossibleOutputError as error:
-        return _said(error, subject) if error.share >= _MISTAKEN else ""
+        return _with_place(error, subject) if error.share >= _MISTAKEN else ""
     except ContractError as error:
-        return _said(error, subject)
+        return _with_place(error, subject)
     except SubjectRaisedError as error:
         # Code that ends itself, hangs, or is out of memory, may have no mistake in its wrapper.
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
         is_called = f"; {subject.call_form}" * bool(subject.call_form)
-        said = f"{_said(error, subject)}{is_called}{_hint(cause, subject)}"
+        said = f"{_with_place(error, subject)}{is_called}{_hint(cause, subject)}"
         return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
         return ""
@@ -115,7 +116,7 @@ def fault_of(subject: Subject, seed: int) -> str:
 
 
 def _hint(cause: BaseException | None, subject: Subject) -> str:
-    """Return what may help code that is given arrays of another library than it takes."""
+    """Return a hint for code that takes arrays of another library, "" for other code."""
     is_about_type = isinstance(cause, TypeError | AttributeError) and bool(_TENSORS.search(str(cause)))
     is_numpy = getattr(getattr(subject, "code", None), "array", "") == "numpy"
     return (
@@ -123,7 +124,7 @@ def _hint(cause: BaseException | None, subject: Subject) -> str:
     )
 
 
-def _said(error: Exception, subject: Subject) -> str:
-    """Return the sentence with a line of the code, if it has none."""
+def _with_place(error: Exception, subject: Subject) -> str:
+    """Return the sentence of an error, with the place of the code."""
     place = "" if "(at " in str(error) else subject.place
     return f"{error}{f' (at {place})' * bool(place)}"

@@ -1,4 +1,4 @@
-"""Draft trees of other sizes than the audit's own: what `shapes` tries, up to trees as drafters make them.
+"""Draft trees of the check `shapes`: of other sizes than those of `joint`, up to trees as drafters make them.
 
 All trees of an instance are tried, so that large ones need rows that leave few of them possible: of a tree
 with three to five children a node, or five tokens deep, one node is *open*. Its children are any of a few

@@ -21,7 +21,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, cases_on_trees
+from spec_oracle.audit.draftings import DEPTH, cases_on_trees, sampled_trees
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
@@ -94,7 +94,7 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
         _, of_one_kind = next(groupby(cases_on_trees(subject.on_trees, small), key=lambda case: case.kind))
         drawn += [(case.instance, case.drafting) for case in of_one_kind]
     several = [
-        (converted(SampledDrafts(*one).sample(_REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
+        (converted(sampled_trees(*one, _REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
         for one in drawn
     ]
     order = slice(None, None, -1 if backwards else 1)

@@ -66,9 +66,17 @@ def fresh_seed(generator: torch.Generator) -> int:
     It is made of the generator's state, which moves on. A drawn integer would do as well, but has no value
     while its law is traced.
     """
-    state = generator.get_state()
+    return fresh_seeds(generator, 1)[0]
+
+
+def fresh_seeds(generator: torch.Generator, count: int) -> list[int]:
+    """Return so many different seeds, as `fresh_seed`; the generator's state, of 5 kB, is read once."""
+    state = blake2b(generator.get_state().numpy().tobytes()).digest()
     torch.rand(1, generator=generator)
-    return int.from_bytes(blake2b(state.numpy().tobytes(), digest_size=7).digest())
+    return [
+        int.from_bytes(blake2b(state + request.to_bytes(8), digest_size=7).digest())
+        for request in range(count)
+    ]
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class FlatBatch:
 
     def generators(self, generator: Generator) -> dict[int, Generator]:
         """Return a generator for each request, seeded anew in each call from ``generator``."""
-        seeds = [contract.fresh_seed(generator) for _ in self.lengths]
+        seeds = contract.fresh_seeds(generator, len(self.lengths))
         return {request: torch.Generator().manual_seed(seed) for request, seed in enumerate(seeds)}
 
     def from_padded(self, output: Tensor) -> Emission:

@@ -162,7 +162,7 @@ class SamplerCode:
 
 
 class Handed:
-    """One array as the function gets it, again and again, whatever calls write into it.
+    """One argument of a function, which has its first contents again before every call.
 
     The memory is the same every time: at full vocabularies new memory costs more than a call.
     """
@@ -310,7 +310,7 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
 
 
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of a function's parameters; none of compiled code, which tells none."""
+    """Return the names of a function's parameters; none of compiled code, whose signature is not known."""
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):

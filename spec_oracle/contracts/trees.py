@@ -1,4 +1,4 @@
-"""The forms in which engines give draft trees, made of the parents of the tree sampler contract.
+"""Draft trees in the forms of engines, made from the parents of the tree sampler contract.
 
 Engines number the root 0 and place i of the contract i + 1: N + 1 nodes. Arrays are of the library of the
 arguments, integers int64. An empty place is a node that none leads to. See docs/guide/from-your-signature.md.

@@ -78,6 +78,11 @@ class DraftTable:
             return Drafts(*ids, draft, target, law.num_paths)
         return Drafts(*ids, draft, target, None, law.depth, law.fan_out)
 
+    def sampled(self, count: int, rng: np.random.Generator) -> Integers:
+        """Sample the numbers [count] of trees, by their probabilities."""
+        chance = self.law.probability / self.law.probability.sum()
+        return rng.choice(len(chance), size=count, p=chance)
+
     def paths(self, trees: Integers) -> Paths:
         """Return the arrays of the paths numbered ``trees`` [R]; errors as of `Drafts.paths`."""
         return self.drafts(trees).paths

@@ -15,6 +15,7 @@ from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.dependence import CallSizes
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler import (
@@ -27,7 +28,6 @@ from spec_oracle.audit.sampler import (
     scale,
     streams,
 )
-from spec_oracle.audit.sampler.dependence import CallSizes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import Shape

@@ -14,13 +14,13 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.exact.completions import Ids
 
 ENGINE_SIZES: Final = (3, 5, 8)  # Sizes of the larger batches that are sampled, without seeds and with them.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted, with_remarks_of
@@ -24,7 +25,6 @@ from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import CheckResult, LawResult, Status
-from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 

@@ -8,7 +8,7 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import SampledDrafts
+from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
@@ -24,9 +24,8 @@ def batch(subject: RuleSubject, context: Context) -> CheckResult:
     rng = context.stream("verifier/batch")
     instance = next(iter(instances_for(context, subject.num_paths).values()))
     for drafting in subject.one_of_each(instance).values():
-        drawn = SampledDrafts(instance, drafting)
         for size in effort.BATCH_TURNS:
-            drafts, order = drawn.sample(size, rng), rng.permutation(size)
+            drafts, order = sampled_trees(instance, drafting, size, rng), rng.permutation(size)
             uniforms = rng.random((size, UNIFORMS))
             given = {"drafts": drafts, "uniforms": uniforms, "order": order}
             found = in_another_batch(subject, context, context.rate, **given)

@@ -9,27 +9,27 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
-
-import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import SHAPES_PAIR_SHARE, Covered, Laws, one_shape
-from spec_oracle.audit.shapes.design import Extent, design
+from spec_oracle.audit.shapes.axes import AXES, Shape, design
+from spec_oracle.audit.shapes.coverage import Extent, result_of
+from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, experiment_at
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
-from verifiers import Drafts, Paths, traits_of
+from verifiers import Drafts, traits_of
 from verifiers.errors import InvalidInputError
 
 _ALONE: Final[dict[str, tuple[Any, ...]]] = {
@@ -59,16 +59,17 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
     end = time.process_time() + context.shape_seconds
-    covered, extent = Covered(), _extent(subject, context)
+    tried, extent = TriedShapes(subject.drafting, partial(_experiment, subject)), _extent(subject, context)
+    until = time.process_time() + _OF_VALUES * context.budget
     try:
-        _try_design(subject, context, covered, extent, end)
+        tried.trace_design(extent.design, context, until, end)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
-    if covered.wrong:
-        found = covered.result(extent, context)
-        return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
+    if tried.wrong:
+        found = result_of(tried, extent, context)
+        return with_inputs(found, "enumerated_shape", subject, context, context.rate, tried.wrong_inputs)
     wrong, right, too_slow = _after_all_drafts(subject, context, end)
-    found = wrong or covered.result(extent, context)
+    found = wrong or result_of(tried, extent, context)
     if found.status is not Status.PASSED:
         return found
     lines = [f"other sizes: {'; '.join(right)}"]
@@ -115,35 +116,26 @@ def _extent(subject: RuleSubject, context: Context) -> Extent:
     return Extent(design(**axes), declared)
 
 
-def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent: Extent, end: float) -> None:
-    """Enumerate the rule at shapes that have every value, then at those that have all pairs of values."""
-    started, laws = time.process_time(), _laws(subject)
-    shapes, first = extent.design.shapes[: context.shapes.most], extent.design.of_values
-    covered.try_shapes(subject, context, shapes[:first], laws, started + _OF_VALUES * context.budget)
-    covered.try_shapes(subject, context, shapes[first:], laws, end, context.seed + first, SHAPES_PAIR_SHARE)
-
-
 @part
 def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
     """Enumerate the verifier at one shape, and compare with the target."""
     del context, rate
-    return one_shape(subject, _laws(subject), shape, seed)
+    return at_one_place(_experiment(subject, Place(shape, seed, subject.drafting)))
 
 
-def _laws(subject: RuleSubject) -> Laws:
-    """Return what enumerates the verifier at a shape."""
+def _experiment(subject: RuleSubject, place: Place) -> Experiment:
+    """Return the experiment of one call at a place, whose outcomes are enumerated."""
+    return experiment_at(place, partial(_laws, subject), subject.facts)
 
-    def laws(shape: Shape, drafts: Sequence[Paths], until: float) -> Sequence[ConditionalLaw]:
-        names = ("tokens", "draft_probs", "target_probs")
-        joined = Drafts.of_paths(*(np.concatenate([getattr(one, name) for one in drafts]) for name in names))
-        try:
-            with raising():
-                how = {"array": subject.array, "dtype": shape.dtype}
-                return conditional_laws(subject.rule, joined, **how, end=until)
-        except InvalidInputError as error:
-            raise NotTracedError(f"the rule does not take this size: {error}") from None
 
-    return laws
+def _laws(subject: RuleSubject, place: Place, until: float) -> Sequence[ConditionalLaw]:
+    """Enumerate the verifier after each likely draft of a place."""
+    how = {"array": subject.array, "dtype": place.shape.dtype}
+    try:
+        with raising():
+            return conditional_laws(subject.rule, Drafts.of_paths(*place.batch.arrays), **how, end=until)
+    except InvalidInputError as error:
+        raise NotTracedError(f"the rule does not take this size: {error}") from None
 
 
 def _small(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:

@@ -11,13 +11,7 @@ import numpy as np
 import verifiers
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.draftings import (
-    DEPTH,
-    PATHS,
-    SampledDrafts,
-    draftings,
-    one_of_each,
-)
+from spec_oracle.audit.draftings import DEPTH, PATHS, draftings, one_of_each, sampled_trees
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, as_sampler, raising
@@ -116,10 +110,9 @@ class RuleSubject:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
         for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
-            rng = stream(seed, "first-call")
-            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
+            toy, rng = panel(3, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
             for batch in PLAIN_BATCHES:
-                verdicts(self, drawn.sample(batch, rng), rng.random((batch, UNIFORMS)))
+                verdicts(self, sampled_trees(toy, drafting, batch, rng), rng.random((batch, UNIFORMS)))
 
     @cached_property
     def code(self) -> SamplerCode:

@@ -94,7 +94,7 @@ CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 
 
 def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
-    """Judge a sampler so, and record which lines of it run."""
+    """Judge a sampler on broken input, and record which of its lines run."""
     return on_broken_input(subject, context, replace(subject, code=recorded(subject.code, subject.ran)))
 
 
@@ -144,7 +144,7 @@ def on_broken_input(
 
 
 def how_to_accept_broken(subject: str, wrong: Sequence[str]) -> str:
-    """Return what to write down where no caller passes this broken input; "" if valid input fails, too."""
+    """Return how to accept failures on input that no caller passes; "" if valid input fails, too."""
     if EDGES in wrong:
         return ""
     return how_to_accept(subject, BAD_INPUT, f"no caller passes {', '.join(wrong)}")
@@ -153,8 +153,8 @@ def how_to_accept_broken(subject: str, wrong: Sequence[str]) -> str:
 def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
     """Yield broken inputs, and the requests that must stay inside the target's support all the same.
 
-    In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
-    one that is NaN tells nothing, and then the target alone must decide.
+    In each, every fourth request has one broken row, or id. A wrong q must not harm other requests; where q
+    is NaN, the target alone must decide.
     """
     sound, everyone = np.arange(healthy.batch) % 4 != 0, np.ones(healthy.batch, dtype=bool)
     for kind, spoil in SPOILT.items():

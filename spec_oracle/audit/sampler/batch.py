@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.dependence import independent_calls
 from spec_oracle.audit.draws import affordable, completion, extended_cells, require_affordable, sampled_drafts
 from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.sampler.dependence import independent_calls
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -84,7 +84,7 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
         yield from (sampled_drafts(instance, size, rng) for size in effort.BATCH_TURNS)
         for _ in range(replayed):
             odd = _among_odd_requests(sampled_drafts(instance, 1, rng))
-            yield chosen_requests(odd, rng.permutation(KINDS))
+            yield odd.take(rng.permutation(KINDS))
 
     rows = sum(effort.BATCH_TURNS) + replayed * KINDS
     what = f"batches of up to {max(effort.BATCH_TURNS)}, with greedy, one-hot and padded requests"
@@ -110,7 +110,7 @@ def alone_and_among_others(
         return np.bincount(text, minlength=sum(vocab**n for n in range(instance.draft_length + 2)))
 
     alone = texts([code(request, generator).tokens[0] for _ in orders])
-    among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])
+    among = texts([code(odd.take(order), generator).tokens[order == 0][0] for order in orders])
     p_value = homogeneity_p_value(alone, among)
     detail = (
         "a request has the same distribution among greedy, one-hot and padded requests as alone "
@@ -139,7 +139,7 @@ def _tokens(text: int, vocab: int) -> str:
 
 def _among_odd_requests(request: Paths) -> Paths:
     """Return the batch (request, greedy, one-hot draft, equal models, padding)."""
-    copies = chosen_requests(request, np.zeros(KINDS, dtype=np.int64))
+    copies = request.take(np.zeros(KINDS, dtype=np.int64))
     tokens, draft, target = copies.tokens, copies.draft_probs, copies.target_probs
     vocab = request.vocab_size
     target[1] = np.eye(vocab)[target[1].argmax(axis=-1)]
@@ -151,11 +151,6 @@ def _among_odd_requests(request: Paths) -> Paths:
     tokens[4] = 0
     draft[4] = target[4][:, :-1] = target[4][:, -1:] = np.eye(vocab)[0]
     return Paths(tokens, draft, target)
-
-
-def chosen_requests(drafts: Paths, requests: NDArray[np.int64]) -> Paths:
-    """Return the drafts of these requests, in this order."""
-    return Paths(*(array[requests] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
 
 
 @part

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.dependence import CHAINS, independent_calls
 from spec_oracle.audit.draws import (
     Calls,
     Cells,
@@ -27,7 +28,6 @@ from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
-from spec_oracle.audit.sampler.dependence import CHAINS, independent_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys

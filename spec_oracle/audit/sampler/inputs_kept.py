@@ -12,7 +12,7 @@ import numpy as np
 from spec_oracle.arrays import Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, one_of_each
+from spec_oracle.audit.draftings import DEPTH, one_of_each, sampled_trees
 from spec_oracle.audit.draws import require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
@@ -32,7 +32,7 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     small = panel(3, DEPTH, 1, context.seed)["flat"]
     for drafting in one_of_each(subject.on_trees, DEPTH).values():
         if found.status is Status.PASSED:
-            trees = SampledDrafts(small, drafting).sample(effort.INPUTS_KEPT_REQUESTS, rng)
+            trees = sampled_trees(small, drafting, effort.INPUTS_KEPT_REQUESTS, rng)
             found = arrays_kept(subject, context, context.rate, drafts=trees, seed=context.seed)
     return found
 

@@ -79,7 +79,7 @@ def integrated_law(
         drafts = table.paths(np.array([row]))
 
         def emit(uniforms: NDArray[np.float64], one: Paths = drafts) -> NDArray[np.int64]:
-            return code(repeated(one, len(uniforms)), uniforms).tokens
+            return code(one.take(np.zeros(len(uniforms), dtype=np.int64)), uniforms).tokens
 
         found = replayed_law(
             emit, length + 1, num_probes=probes, alpha=split(alpha, len(possible)), seed=seed + int(row)
@@ -91,12 +91,6 @@ def integrated_law(
             index = np.ravel_multi_index(emission, (vocab,) * len(emission))
             masses[len(emission) - 1][index] += probability * mass
     return IntegratedLaw(EmissionLaw(floats, tuple(masses)), bound)
-
-
-def repeated(drafts: Paths, count: int) -> Paths:
-    """Return ``count`` copies of one request's drafts."""
-    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    return Paths(*(np.repeat(array, count, axis=0) for array in arrays))
 
 
 def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -> LawResult:

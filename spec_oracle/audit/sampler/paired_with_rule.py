@@ -1,10 +1,10 @@
-"""Code that takes its randomness as an argument, row by row beside a reference rule under the same.
+"""Compare code that takes its randomness as an argument with a reference rule, under the same numbers.
 
-Total variation is at most the chance that two coupled results differ. Where both emit the same in all of n
-independent rows, that chance is at most -log(miss) / n; if it is more, such rows come with probability
-``miss``. Sampling alone would need n squared. Where rows differ, that is no defect yet, since the code may
-use its random numbers in another way; but if its law is the target's too, a completion is as often the code's
-alone as the rule's alone, and sign tests on these rows show whether it is (McNemar's, exact).
+Each row is one request that both verify. Total variation is at most the chance that the two results differ.
+If they agree in all of n independent rows, that chance is at most -log(miss) / n: a larger one agrees in all
+of them with probability ``miss`` at most. Samples alone would need n squared. Rows that differ are no defect
+yet, since the code may use its random numbers in another way. But if its distribution is the target's too, a
+completion is as often the code's alone as the rule's alone: sign tests decide (McNemar's, exact).
 """
 
 import time
@@ -129,10 +129,7 @@ def fitting_rule(code: SamplerCode, instance: Instance, context: Context) -> str
 
 @dataclass
 class PairedRows:
-    """What was seen on one instance.
-
-    ``alone`` [2, cells] counts completions of the code and of the rule where they differ.
-    """
+    """Rows of one instance; ``alone`` [2, cells] counts completions of code and rule where they differ."""
 
     instance: Instance
     rows: int = field(default=0, init=False)
@@ -206,7 +203,7 @@ def compared(pair: Pair, context: Context, alpha: float) -> LawResult:
 
 
 def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: float) -> LawResult:
-    """Say what the rows come to: a total variation above ``tv`` is excluded."""
+    """Return the result of all rows, which exclude a total variation above ``tv``."""
     rows = sum(sample.rows for sample in samples.values())
     differing = sum(sample.differing for sample in samples.values())
     missing = never_happened(sample.lengths for sample in samples.values())
@@ -247,10 +244,10 @@ def rows_needed(total_variation: float) -> int:
 def beside_rule(
     alike: CheckResult, subject: CalledAsSampler, context: Context, calls: Iterable[Paths]
 ) -> CheckResult | None:
-    """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
+    """Return a check as passed if code and rule agree in every row of these calls; None if they do not.
 
-    They depend on their own drafts and random numbers alone then, as the rule's do. It is None, too, where
-    `joint` has found no rule, or the budget is too short. ``alike`` says how many rows, and of what calls.
+    The results depend on their own drafts and random numbers alone then, as the rule's do. None also where
+    `joint` has found no rule, or the budget is too short. ``alike`` counts the rows, and names the calls.
     """
     pair, rng = context.findings.pair, context.stream("sampler/beside rule")
     if pair is None or alike.measured.draws > affordable(subject, context):

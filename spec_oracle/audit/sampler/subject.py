@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draftings import DEPTH, SampledDrafts, draftings
+from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
@@ -99,10 +99,10 @@ class SamplerSubject:
         """Verify one batch and one request, and draft trees if it takes these."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
         for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
-            drawn = SampledDrafts(panel(3, DEPTH, 1, seed)["flat"], drafting)
-            rng, generator = stream(seed, "first-call"), self.code.generator(seed)
+            toy, rng = panel(3, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
+            generator = self.code.generator(seed)
             for batch in PLAIN_BATCHES:
-                self.code(drawn.sample(batch, rng), generator)
+                self.code(sampled_trees(toy, drafting, batch, rng), generator)
 
     @classmethod
     def of_uniforms(

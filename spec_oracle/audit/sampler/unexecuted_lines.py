@@ -12,19 +12,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draftings import sampled_trees
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.reports import SubjectReport, SubjectVerdict
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
-from spec_oracle.exact.call import draft_table
 from spec_oracle.places import is_users, short_path
 from spec_oracle.statistics.streams import stream
+from verifiers import Drafts, Paths
 
 UNRUN_SECONDS: Final = 2.0  # Processor time of calls on toy instances.
 UNRUN_REQUESTS: Final = 64  # Requests of such a call.
@@ -66,15 +69,16 @@ def with_lines(report: SubjectReport, subject: SamplerSubject, context: Context)
     if report.verdict not in _WRONG and (unrun(ran) or not ran):
         code, rng = recorded(subject.code, ran), stream(seed, "sampler/unrun")
         toys = panel(3, 2, subject.num_paths, seed).values()
-        tables = [draft_table(toy, subject.drafting) for toy in toys]
         trees = later_sizes(subject.on_trees, seed) if subject.on_trees else ()
-        tables += [draft_table(one.instance, one.drafting) for one in trees]
-        for table in tables:
-            chance = table.law.probability / table.law.probability.sum()
+        batches: Iterator[Paths | Drafts] = chain(
+            (sampled_drafts(toy, UNRUN_REQUESTS, rng, subject.drafting) for toy in toys),
+            (sampled_trees(one.instance, one.drafting, UNRUN_REQUESTS, rng) for one in trees),
+        )
+        for drafts in batches:
+            if time.process_time() > end:
+                break
             with suppress(ContractError, SubjectRaisedError):
-                if time.process_time() < end:
-                    drafts = table.drafts(rng.choice(len(chance), UNRUN_REQUESTS, p=chance))
-                    code(drafts, code.generator(seed))
+                code(drafts, code.generator(seed))
     return replace(report, code=replace(report.code, lines=ran))
 
 

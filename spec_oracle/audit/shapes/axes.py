@@ -1,8 +1,15 @@
-"""What a shape is: a size and a form of the arrays, and the values of each axis that are tried."""
+"""What a shape is, a size and a form of the arrays; the values of each axis; and which shapes are tried.
 
-from collections.abc import Mapping, Sequence
+The shapes are a covering design (`spec_oracle.audit.covering`): a few dozen have every value of every axis,
+and come first, since a value that was never tried leaves an audit open.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
+
+from spec_oracle.audit.covering import Axes, Point, Value, covering
 
 AxisValue: TypeAlias = Any  # an int on axes of sizes, a str on others
 
@@ -24,10 +31,10 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "is_greedy": (NOT_GIVEN, "nobody", "others", "every second other", "itself"),
     "generators": (NOT_GIVEN, "others", "itself", "all"),
 }
-"""Optional arguments of samplers, and who of a batch is what in them, the request looked at being *itself*.
+"""Values of the optional arguments of samplers: which requests of a batch are short, greedy or seeded.
 
-Drafts are *full* for all, or *ragged* for the others, one of which has none, while the request has all L, the
-first half of them (*short*), or none (*empty*). Greedy, and with a generator of their own, are those named.
+*Itself* is the request that is judged. It has all L drafted tokens, the first half of them (*short*), or none
+(*empty*); the others have all (*full*), or from none to all (*ragged*).
 """
 
 _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
@@ -44,7 +51,7 @@ def needs_others(axis: str, value: AxisValue) -> bool:
 
 
 SPARSE: Final = ("special", "zero", "equal")
-"""Kinds in which few tokens are possible, whatever the vocabulary: the rows beside them are sparse, too."""
+"""Kinds in which few tokens are possible, at any vocabulary; the other rows of the shape are sparse, too."""
 
 _NUMBERS_A_POSITION: Final = 500
 """Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
@@ -55,7 +62,7 @@ _FEW, _MOST = 16, 300
 
 @dataclass(frozen=True)
 class Shape:
-    """A size and a form of the arrays, the request that is looked at, and the kind of its distributions.
+    """A size and a form of the arrays, the request that is judged, and the kind of its distributions.
 
     At a *brief* one, tried for pairs of values, one position is open, and few sampled ids are run.
     """
@@ -76,7 +83,7 @@ class Shape:
 
     @property
     def own_length(self) -> int:
-        """How many tokens are drafted for the request that is looked at."""
+        """How many tokens are drafted for the request that is judged."""
         return {"short": self.draft_length // 2, "empty": 0}.get(self.draft_lengths, self.draft_length)
 
     @property
@@ -142,3 +149,116 @@ NAMES: Final[Mapping[str, str]] = {
     "ids": "ids",
 }
 """Axes whose values a user can declare to be all that the code takes, and the names of the options."""
+
+# The design.
+
+MOST_NUMBERS: Final = 6_000_000
+"""Most probabilities that are handed over in one call."""
+
+_MOST_OF_A_BATCH: Final = 500_000
+"""The same for several requests."""
+
+_MOST_POSITIONS: Final = 300
+"""Most positions of all requests, but for batches of the shortest drafts."""
+
+_A_SHAPE: Final = 60
+"""What any shape costs, in positions."""
+
+_RUNS: Final = {"special": 0.8, "zero": 0.6, "one-hot": 0.6, "equal": 0.3}
+"""How many runs rows of these kinds take, as a share of those of other kinds."""
+
+_LARGE: Final = 257
+"""Tokens from which on rows have few possible tokens, unless a pair of values needs other rows."""
+
+_OF_FEW_TOKENS: Final = ("special", "zero")
+"""Kinds of rows with few possible tokens."""
+
+_HIDING: Final = {"draft_lengths": "empty", "is_greedy": "itself"}
+"""Optional arguments under which other requests have little influence: they are given alone."""
+
+_SIZES: Final = ("batch", "draft_length", "num_paths", "vocab_size")
+"""Axes of sizes, in the order in which they are reduced where arrays are too large."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The shapes in the order in which they are tried; ``axes`` are the values, by axis.
+
+    The first ``of_values`` shapes have every value of every axis.
+    """
+
+    shapes: tuple[Shape, ...]
+    of_values: int
+    axes: Axes
+
+
+@lru_cache(maxsize=32)
+def design(**fewer: tuple[AxisValue, ...]) -> Design:
+    """Return shapes that have every value of every axis, then shapes that have all pairs of values.
+
+    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Pairs with
+    which arrays would be too large are left out.
+    """
+    axes = {**AXES, **fewer}
+    if max(axes["batch"]) == 1:
+        axes = {
+            name: tuple(v for v in values if not needs_others(name, v)) or values[:1]
+            for name, values in axes.items()
+        }
+    found = covering(axes, cost=lambda point: cost(Shape(**point)), repair=partial(_repaired, axes))
+    first = [Shape(**point) for point in found.values]
+    return Design((*first, *(Shape(**point, is_brief=True) for point in found.pairs)), len(first), axes)
+
+
+def cost(shape: Shape) -> float:
+    """Return about how much a shape costs, in positions of traced code."""
+    return _A_SHAPE + _RUNS.get(shape.kind, 1.0) * shape.work
+
+
+def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point | None:
+    """Return the point with smaller sizes if its arrays are too large, in a larger batch if it needs others.
+
+    Values on the ``kept`` axes stay.
+    """
+    several = [size for size in axes["batch"] if size > 1]
+    has_others = any(needs_others(name, point[name]) for name in kept)
+    if has_others and point["batch"] == 1:
+        if "batch" in kept:
+            return None
+        point["batch"] = min(several)
+    for name in (name for name in _SIZES if name not in kept):
+        sizes = several if has_others and name == "batch" else axes[name]
+        for size in sorted((size for size in sizes if size < point[name]), reverse=True):
+            if not _is_too_large(axes, Shape(**point)):
+                break
+            point[name] = size
+    if len(kept) > 1 and _is_too_large(axes, Shape(**point)):
+        return None
+    if point["batch"] == 1:
+        point |= {name: axes[name][0] for name in axes if needs_others(name, point[name])}
+    if any(point.get(name) == value for name, value in _HIDING.items()):
+        point |= {name: axes[name][0] for name in OPTIONS if name in axes and name not in kept}
+    return _with_usual_rows(axes, point, kept)
+
+
+def _with_usual_rows(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Point:
+    """Return the point with rows of few possible tokens where the vocabulary is large.
+
+    Rows of other kinds come with small vocabularies.
+    """
+    small = [size for size in axes["vocab_size"] if size < _LARGE]
+    usual = [kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]]
+    if point["kind"] in usual:
+        return point
+    if "kind" in kept and small and "vocab_size" not in kept:
+        point["vocab_size"] = min(point["vocab_size"], max(small))
+    elif "kind" not in kept and usual and point["vocab_size"] >= _LARGE:
+        point["kind"] = usual[point["vocab_size"] % len(usual)]
+    return point
+
+
+def _is_too_large(axes: Axes, shape: Shape) -> bool:
+    """Whether arrays of a shape are too large, by more than its least batch or draft length."""
+    is_long, is_several = (getattr(shape, name) > min(axes[name]) for name in ("draft_length", "batch"))
+    too_long = is_long and (shape.positions > _MOST_POSITIONS or shape.numbers > MOST_NUMBERS)
+    return too_long or (is_several and shape.numbers > _MOST_OF_A_BATCH)

@@ -1,17 +1,17 @@
-"""Number types: rows that are exact in them, and how far rounding may move a law.
+"""Number types: rows that are exact in them, and how far rounding may move a distribution.
 
-Every probability that is handed over is a number of its type, and every row sums to exactly one. So the law
-to be kept is the rows', and only what the code computes from them is rounded.
+Every probability of the input is a number of its type, and every row sums to exactly one. So the target is
+exact, and only results of the code's own arithmetic are rounded.
 
-What rounding explains. Let u be the unit roundoff of the type in which code computes. A text meets at most
-L + 1 decisions. The chance of a coin at position i is a quotient of two products of i numbers or, with the
-block rule, of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A token is
-drawn from weights that are differences, sums and quotients of numbers of the rows: at most 4 roundings for
-each weight and log2(V) for their sum (added up in pairs, as the libraries do), so the law drawn from is off
-by at most (4 + 2 log2 V) u. Code may take rows as logits: log p is off by u |log p|, so p by a share of
-that, and the sum over a row by its entropy times u, at most ln V u; exponential, sum and quotient add 3 u;
-twice, since target and draft are rows. Added up over i = 0..L, and since the errors of one chance move mass
-twice (there and away), half of which is total variation:
+What rounding explains. Let u be the unit roundoff of the type in which code computes. A completion meets at
+most L + 1 decisions. The accept probability at position i is a quotient of two products of i numbers or,
+with the block rule, of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A
+token is sampled from weights that are differences, sums and quotients of numbers of the rows: at most 4
+roundings for each weight and log2(V) for their sum (added up in pairs, as the libraries do), so their
+distribution is off by at most (4 + 2 log2 V) u. Code may take rows as logits: log p is off by u |log p|, so
+p by a share of that, and the sum over a row by its entropy times u, at most ln V u; exponential, sum and
+quotient add 3 u; twice, since target and draft are rows. Added up over i = 0..L, and since the errors of one
+probability move mass twice (there and away), half of which is total variation:
 
     total variation <= ((L + 1) (L + 14 + 2 ln V) + 2 log2 V) u.
 

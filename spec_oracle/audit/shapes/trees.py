@@ -1,9 +1,9 @@
-"""The rows of a shape: few likely drafts, and along them what a kind of rows is about.
+"""The next-token distributions of a shape: few drafts are likely, and few of their positions are open.
 
-A draft of many tokens, each with a coin of its own, would have too many outcomes to run. So most positions
-are certain, target and draft alike: nothing is decided there. A few, others in every shape, are *open*: at
-a *fork* two tokens are drafted, elsewhere one, and the target may want any token. One open position has
-rows of the shape's kind, the others are good drafts, so that what comes after them is reached, too.
+A draft of many tokens, each with an accept test of its own, would have too many outcomes to run. So most
+positions are certain, target and draft alike: nothing is decided there. A few, others in every shape, are
+*open*: one or two tokens are drafted there, and the target may want any token. One open position has rows
+of the shape's kind, the others are good drafts, so that the positions after them are reached, too.
 
 Tokens that are drafted or certain are mostly ids of interest: the first and last ones, powers of two and
 their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
@@ -22,16 +22,16 @@ from spec_oracle.audit.shapes.rounding import exact_row
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Context
-from verifiers import Paths, Siblings
+from verifiers import Siblings
 
-_EASY: Final = 100
-"""Work of a run up to which three positions are open; see `Shape.work`."""
+EASY: Final = 100
+"""`Shape.work` up to which three positions are open."""
 
 _HARD: Final = 250
-"""Work from which on only one position is open."""
+"""`Shape.work` from which on one position is open."""
 
 _HARDEST: Final = 500
-"""Work from which on one token is drafted there, instead of two, and what follows is certain."""
+"""`Shape.work` from which on one token is drafted there, instead of two, and all others are certain."""
 
 SPECIAL: Final = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
@@ -50,7 +50,7 @@ VARIANTS: Final = 3
 """Different rows of one kind at one size."""
 
 _TAIL: Final = 1e-30
-"""Weight of what is possible, but is not to count."""
+"""Weight of tokens that are possible, but so unlikely that no likely draft has one."""
 
 _FEW: Final = 12
 """Tokens of large sparse rows."""
@@ -70,7 +70,7 @@ class OpenPositions:
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
     work = shape.work
-    most = 1 if shape.is_brief or work > _HARD else 3 if work <= _EASY and shape.num_paths < 3 else 2
+    most = 1 if shape.is_brief or work > _HARD else 3 if work <= EASY and shape.num_paths < 3 else 2
     positions = rng.permutation(shape.draft_length)[:most]
     two = set(rng.permutation(positions)[: int(work <= _HARDEST)].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
@@ -93,21 +93,6 @@ def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
-def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
-    """Return the tree with the target that is to be kept: of a greedy request, its likeliest tokens.
-
-    Of equally likely ones that is the first.
-    """
-    if shape.is_greedy != "itself":
-        return tree
-
-    def rows(context: Context) -> RowPair:
-        target, draft = tree.rows(context)
-        return one_hot(shape.vocab_size, int(target.argmax())), draft
-
-    return replace(tree, rows=rows)
-
-
 def _rows(
     shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool
 ) -> RowPair:
@@ -127,12 +112,6 @@ def _rows(
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
     return tuple(_placed(row, ids, shift) for row in (target, draft))  # type: ignore[return-value]
-
-
-def run_ids(shape: Shape) -> list[int]:
-    """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
-    ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
-    return ids[2:3] + ids[-2:] if shape.is_brief or shape.work > _EASY else ids
 
 
 def special_ids(vocab_size: int) -> Integers:
@@ -162,35 +141,6 @@ def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
     is_other[ids] = False
     placed[ids], placed[is_other] = row[: len(ids)], np.roll(row[len(ids) :], shift)
     return placed
-
-
-def among_others(drafts: Paths, shape: Shape, rng: np.random.Generator) -> Paths:
-    """Return the batch of a shape with this request at its place.
-
-    The others have one-hot targets, other ones at every position of every request: they cost no branches, and
-    code that reads one of them emits what is impossible. Of a single path the draft has each of these tokens
-    with probability 1/2, so that code which adds a little to it still decides nothing. So are the rows after
-    the end of a draft that is shorter.
-    """
-    own = drafts.draft_length
-    if shape.batch == 1 and own == shape.draft_length:
-        return drafts
-    ids = ids_of_interest(shape.vocab_size)
-    size = (shape.batch, 1, shape.draft_length + 1)
-    is_of_interest = rng.random(size) < 0.5
-    certain = np.where(is_of_interest, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size))
-    target = np.zeros((*size, shape.vocab_size))
-    np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
-    draft = target[:, :, :-1].copy()
-    if shape.num_paths == 1:
-        others = (certain + rng.integers(1, shape.vocab_size, size=size)) % shape.vocab_size
-        draft /= 2
-        np.put_along_axis(draft, others[..., :-1, None], 0.5, axis=-1)
-    arrays = (certain[..., :-1], draft, target)
-    batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
-    for array, given in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
-        array[shape.request, :, : given.shape[2]] = given[0]
-    return Paths(*batch)
 
 
 # Kinds of rows: target and draft at the position that a shape is about, the drafted tokens first.

@@ -54,7 +54,10 @@ DEFECTS = {
     "fixed-seed": ("streams", "of them are completion .* and then completion .*, .* expected"),
     "zero-uniform-accepts": ("bad-input", "request 0 emitted token . at position ., although"),
     "chain-chances-above-zero": ("bad-input", "request 0 emitted token . at position ., although"),
-    "one-uniform-vector-for-the-batch": ("batch", "requests . and . are equal too often"),
+    "one-uniform-vector-for-the-batch": (
+        "batch",
+        "request . depends on request . of its call: their tokens are equal too often",
+    ),
     "one-greedy-request-makes-all-greedy": ("batch", "emits tokens .* in .*% of 600 calls alone, and in"),
     "chain-rows-of-the-neighbour": ("batch", "with the same uniforms, request . of a batch of . gets"),
     "chain-residual-of-32-tokens": ("shapes", "token .* is emitted with probability"),

@@ -101,7 +101,8 @@ def test_what_is_judged_without_the_target_is_judged_all_the_same():
 def test_shared_random_numbers_are_no_part_of_a_record_of_joint(most):
     report, checks = audited(tolerant(1.002, shares=True), most, "streams", "batch")
     assert (checks["joint"].known, checks["batch"].known) == (REASON, "")
-    assert "requests 1 apart agree too often" in checks["batch"].detail
+    says = "request b depends on request b - 1 of its call: their tokens agree too often"
+    assert says in checks["batch"].detail
     assert "add an expected failure of batch with at-most = 1" in checks["batch"].detail
     assert checks["streams"].status is Status.FAILED
     assert (report.subjects[0].verdict, report.exit_code) == ("lossy", 1)
@@ -188,7 +189,7 @@ def test_seeds_of_an_engine_on_record_must_be_independent(shares):
     checks = {check.name: check for check in found.checks}
     assert (found.verdict, checks["joint"].known) == ("declared-lossy", REASON)
     assert checks["streams"].status is (Status.FAILED if shares else Status.PASSED)
-    assert ("seeds s and s + 1: 2 requests a call" in checks["streams"].detail) == shares
+    assert ("seeds s and s + 1: calls of 2 requests" in checks["streams"].detail) == shares
 
 
 class Biased:

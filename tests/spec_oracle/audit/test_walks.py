@@ -1,4 +1,4 @@
-"""The code that `joint` runs on one subject lies in few files, and a reader seldom goes back to one.
+"""The code that a check runs on one subject lies in few files, and a reader seldom goes back to one.
 
 A stay is a run of functions in one file, in the order of their first calls; a return is a stay in a file that
 was left before. What a reader trusts is not counted: mathematics and errors.
@@ -14,8 +14,11 @@ import pytest
 import spec_oracle
 import verifiers
 from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.instances import panel
-from spec_oracle.contracts import as_sampler
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.suite import result_of
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER
@@ -79,7 +82,7 @@ def server():
     ("made", "suite", "stays", "returns"),
     [
         (lambda: "token", None, 19, 5),
-        (lambda: as_sampler(verifiers.get("token")), None, 33, 15),
+        (lambda: as_sampler(verifiers.get("token")), None, 32, 14),
         (Least, None, 43, 24),
         (server, SERVER, 38, 18),
     ],
@@ -90,5 +93,17 @@ def test_the_way_of_joint_is_short(made, suite, stays, returns):
     options, subject = AuditOptions(vocab_size=2, draft_length=1, checks=("joint",), budget=20.0), made()
     panel.cache_clear()  # as in a process of its own
     files = files_on_the_way(lambda: audit(subject, options=options, suite=suite))
+    left = [file for number, file in enumerate(files) if file in files[:number]]
+    assert (len(files) <= stays, len(left) <= returns) == (True, True), files
+
+
+@pytest.mark.parametrize(("check", "stays", "returns"), [("shapes", 67, 47), ("batch", 21, 9)])
+@pytest.mark.usefixtures("less_effort")
+def test_the_way_of_a_check_of_samplers_does_not_grow(check, stays, returns):
+    """A check alone, on a right sampler; of the shapes the first four."""
+    subject = SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token"))))
+    context = Context(budget=20.0, shapes=ShapeLimits(most=4))
+    panel.cache_clear()
+    files = files_on_the_way(lambda: result_of(check, subject, context))
     left = [file for number, file in enumerate(files) if file in files[:number]]
     assert (len(files) <= stays, len(left) <= returns) == (True, True), files

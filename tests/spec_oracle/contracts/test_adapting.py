@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from spec_oracle.contracts.adapting import (  # noqa: E402
     drawing_from,
     fresh_seed,
+    fresh_seeds,
     from_accepted,
     from_lengths,
     from_padded,
@@ -72,6 +73,14 @@ def test_drawing_from_none_uses_the_global_stream():
     torch.manual_seed(3)
     with drawing_from(None):
         assert torch.equal(torch.rand(2), expected)
+
+
+def test_fresh_seeds_of_many_requests_differ_and_repeat():
+    once, again = (fresh_seeds(torch.Generator().manual_seed(5), 64) for _ in range(2))
+    generator = torch.Generator().manual_seed(5)
+    calls = [seed for _ in range(2) for seed in fresh_seeds(generator, 64)]
+    assert once == again == calls[:64]
+    assert len({*calls}) == 128
 
 
 def test_fresh_seeds_differ():

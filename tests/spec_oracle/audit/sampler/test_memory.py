@@ -17,25 +17,19 @@ from scipy import stats
 import verifiers
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, experiment
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
-from spec_oracle.audit.experiment import FoundBy
+from spec_oracle.audit.experiment import FoundBy, NoDecisionError
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.joint import OneCall
-from spec_oracle.audit.sampler.shapes import (
-    SHAPES_MOST_REQUESTS,
-    calls_at_shape,
-    confirm_at_shape,
-    laws_at_shapes,
-)
+from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.covered import judge
-from spec_oracle.audit.shapes.sampled import TreeCells
+from spec_oracle.audit.shapes.places import Place, traced_at
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode, as_sampler
-from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
@@ -44,6 +38,7 @@ from verifiers import Siblings
 INTEGRATED = CheckResult("joint", Status.PASSED, "integrated over its uniforms", how=How.REPLAYED)
 ASKED = [read for read in memory.READERS if read is not memory.by_iterator]
 UNSEEN = memory.by_address_in_the_object
+TOKEN = as_sampler(verifiers.get("token"))
 NAMES = {"ids": lambda read: read.__name__}
 
 
@@ -230,17 +225,17 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
     numpy_memory._register_with_numba.cache_clear()
 
 
-def judged_at(code, shape, later=None):
-    """Return what was traced of code at a shape, what confirms it, and ordinary calls there.
-
-    It is traced again of ``later`` code.
-    """
+def traced_place(code, shape, later=None):
+    """Return what was traced of code at a shape, and what confirms it, traced again of ``later`` code."""
     subject, context = SamplerSubject("mine", code), Context(rate=1e-7, budget=60.0)
-    tree, laws = tree_of(shape, 0, Siblings.INDEPENDENT), laws_at_shapes(subject, context)
-    judged = judge(shape, tree, laws, explained=1e-9)
-    again = laws_at_shapes(replace(subject, code=later or code), context)
-    confirm = functools.partial(confirm_at_shape, subject, context, again, judged, tree)
-    return judged, confirm, calls_at_shape(subject, context, shape, tree), TreeCells(tree)
+    place = Place(shape, 0, Siblings.INDEPENDENT)
+    calls = CallsAtShapes(subject, context)
+    found, again = (
+        traced_at(calls.experiment(place)),
+        CallsAtShapes(replace(subject, code=later or code), context),
+    )
+    as_before = replace(found.experiment, trace=again.experiment(place).trace)
+    return found, functools.partial(calls.confirm, replace(found, experiment=as_before))
 
 
 def too_eager(draft_tokens, draft_probs, target_probs, generator):
@@ -266,35 +261,51 @@ EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind
 @pytest.mark.parametrize("shape", EAGER_AT, ids=str)
 def test_samples_follow_what_was_traced_of_wrong_code(shape):
     """A chi-square test; its false-alarm rate is 1e-6."""
-    judged, confirm, calls, cells = judged_at(SamplerCode(too_eager), shape)
-    assert judged.is_lossy
-    claimed_law = cells.law_of(judged.account.following)
-    counts = np.bincount(calls.many(3000), minlength=len(claimed_law))
+    found, confirm = traced_place(SamplerCode(too_eager), shape)
+    assert found.is_wrong
+    claimed_law, law = (np.array([*one.values()]) for one in (found.traced.law, found.experiment.expected))
+    counts = np.bincount(found.experiment.many(3000), minlength=len(claimed_law))
     possible = claimed_law > 1e-12
     assert not counts[~possible].any()
     expected = claimed_law[possible] * counts.sum() / claimed_law.sum()
     statistic = ((counts[possible] - expected) ** 2 / expected).sum()
     assert statistic < stats.chi2.isf(1e-6, possible.sum() - 1)
-    assert abs(claimed_law - cells.law).sum() / 2 > 0.01
+    assert abs(claimed_law - law).sum() / 2 > 0.01
     confirm()
 
 
 def test_samples_contradict_what_was_traced_of_right_code():
-    judged, confirm, *_ = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
-    assert judged.is_lossy
+    found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    assert found.is_wrong
     with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
         confirm()
 
 
 def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypatch):
     monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: False)
-    judged, confirm, *_ = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
-    assert not judged.is_decided
-    with pytest.raises(NotTracedError, match="no random decision was seen"):
+    found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    assert not found.traced.is_decided
+    with pytest.raises(NoDecisionError, match="no random decision was seen"):
         confirm()
-    _, confirm, *_ = judged_at(SamplerCode(too_eager), Shape(5, 3))
+    _, confirm = traced_place(SamplerCode(too_eager), Shape(5, 3))
     confirm()
     right = SamplerCode(as_sampler(verifiers.get("token")))
-    _, confirm, *_ = judged_at(SamplerCode(too_eager), Shape(5, 3), right)
+    _, confirm = traced_place(SamplerCode(too_eager), Shape(5, 3), right)
     with pytest.raises(NoEvidenceError, match="two distributions"):
         confirm()
+
+
+def test_ordinary_calls_at_a_shape_have_new_generators_every_time():
+    """Samples of one look must not be those of the look before."""
+    seeds = []
+
+    def verify(draft_tokens, draft_probs, target_probs, generator, generators=None):
+        seeds.extend(own.bit_generator.state["state"]["state"] for own in (generators or {}).values())
+        return TOKEN(draft_tokens, draft_probs, target_probs, generator)
+
+    subject = SamplerSubject("mine", SamplerCode(verify))
+    place = Place(Shape(5, 2, batch=3, generators="all"), 0, Siblings.INDEPENDENT)
+    experiment_at_place = CallsAtShapes(subject, Context()).experiment(place)
+    for _ in range(2):
+        experiment_at_place.many(4)
+    assert len({*seeds}) == len(seeds) == 2 * 4 * 3

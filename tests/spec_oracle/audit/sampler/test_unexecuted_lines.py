@@ -9,11 +9,10 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler import unexecuted_lines
-from spec_oracle.audit.sampler.shapes import laws_at_shapes
+from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.covered import judge
-from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.shapes.places import Place, traced_at
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.report.audit_text import audit_to_text
@@ -114,7 +113,7 @@ def test_lines_that_ran_are_not_named(function, check):
 def test_ordinary_calls_at_shapes_are_recorded():
     subject, context = SamplerSubject("mine", SamplerCode(for_seven_tokens)), Context()
     shape = Shape(vocab_size=7, draft_length=1)
-    judge(shape, tree_of(shape, 0, subject.drafting), laws_at_shapes(subject, context), explained=0.0)
+    traced_at(CallsAtShapes(subject, context).experiment(Place(shape, 0, subject.drafting)))
     assert set(subject.ran) == {__file__}
     assert unexecuted_lines.unrun(subject.ran) == []
 

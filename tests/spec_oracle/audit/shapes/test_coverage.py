@@ -13,8 +13,7 @@ from spec_oracle.audit.context import COUNTED, Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Cover, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import OPTIONS
-from spec_oracle.audit.shapes.design import design
+from spec_oracle.audit.shapes.axes import OPTIONS, design
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError

@@ -9,12 +9,15 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.covering import parts_of
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
+from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered, JudgedShape, judge
-from spec_oracle.audit.shapes.design import MOST_NUMBERS, Extent, design, scope_of
+from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
+from spec_oracle.audit.shapes.places import Place, TriedShapes, experiment_at, traced_at
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
-from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
+from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from tests.strategies import at_night
 from verifiers import Siblings
@@ -140,9 +143,9 @@ def test_other_requests_are_one_hot_and_differ():
 def rule(name, spoil=lambda masses: masses):
     """Return the laws of a built-in rule, with its last masses spoilt."""
 
-    def laws(shape, drafts, end):
-        del shape, end
-        found = [conditional_laws(verifiers.get(name), as_drafts(one))[0] for one in drafts]
+    def laws(place, end):
+        del end
+        found = [conditional_laws(verifiers.get(name), as_drafts(one))[0] for one in place.drafts]
         return [ConditionalLaw({prefix: spoil(m) for prefix, m in law.leaves.items()}) for law in found]
 
     return laws
@@ -168,10 +171,12 @@ def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else(step):
     """In half precision rounding explains more than that; see `tolerance`."""
     made = design(dtype=("float64", "float32"), num_paths=(1,))
     for seed, shape in enumerate((*made.shapes[: made.of_values], *made.shapes[made.of_values :: step])):
-        tree = tree_of(shape, seed, Siblings.INDEPENDENT)
-        right, wrong = (judge(shape, tree, rule("block", s), explained=1e-6) for s in (lambda m: m, shifted))
-        assert not right.is_lossy, shape
-        assert wrong.is_lossy, shape
+        place, facts = Place(shape, seed, Siblings.INDEPENDENT), Facts(tolerance=1e-6)
+        right, wrong = (
+            traced_at(experiment_at(place, rule("block", s), facts)) for s in (lambda m: m, shifted)
+        )
+        assert not right.is_wrong, shape
+        assert wrong.is_wrong, shape
         assert wrong.total_variation < 1.01e-4, shape
 
 
@@ -203,15 +208,14 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
 def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
     right = Shape(3, 2)
     wrong = replace(right, vocab_size=128, dtype="float16")
-    covered = Covered(
-        [
-            JudgedShape(shape, gap, 1e-6, 0, 0, 1)
-            for shape, gap in ((right, 0.0), (wrong, 0.1), (replace(right, vocab_size=8), 0.1))
-        ],
-        sampled=[replace(right, vocab_size=5), replace(right, layout="sliced")],
-        refused={("dtype", "bfloat16"): "raised"},
-    )
-    known = covered.coverage
+    tried = TriedShapes(Siblings.INDEPENDENT, None)
+    for shape, gap in ((right, 0.0), (wrong, 0.1), (replace(right, vocab_size=8), 0.1)):
+        place = Place(shape, 0, Siblings.INDEPENDENT)
+        experiment = experiment_at(place, None, NOTHING_DECLARED)
+        tried.traced[place] = TracedExperiment(experiment, TracedOutcome({}, 1, total_variation=gap))
+    tried.sampled = [replace(right, vocab_size=5), replace(right, layout="sliced")]
+    tried.refused = {("dtype", "bfloat16"): "raised"}
+    known = coverage_of(tried)
     assert list(known) == list(AXES)
     assert [known["vocab_size"][size] for size in ("3", "5", "8", "128", "32769")] == [
         *("proven", "sampled", "wrong", "wrong", "untried")

@@ -10,10 +10,9 @@ from scipy import stats
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
+from spec_oracle.audit import dependence
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import dependence
-from spec_oracle.audit.sampler.dependence import (
+from spec_oracle.audit.dependence import (
     BATCHES,
     CHAINS,
     CallSizes,
@@ -23,6 +22,7 @@ from spec_oracle.audit.sampler.dependence import (
     independent,
     ordered,
 )
+from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.subjects import of_engines
@@ -118,6 +118,32 @@ def test_a_single_shared_uniform_is_found(uniform, distance):
     assert is_found(sharing(distance, [uniform]), BATCHES[-1])
 
 
+def outcomes_of(tokens):
+    """Return outcomes [3, N, C] of tokens [N, C], one a request."""
+    return ordered(tokens[..., None])
+
+
+def test_a_finding_names_both_requests_and_their_calls():
+    """Independent tokens, of which some are those of another request; the first finding is the strongest."""
+    tokens = np.random.default_rng(3).integers(10, size=(60, 40))
+    found = {"fresh": tokens}
+    for name in ("later request", "later call", "other place", "pair"):
+        found[name] = tokens.copy()
+    found["later request"][:, 1::2] = tokens[:, ::2]
+    found["later call"][1::2] = tokens[::2]
+    found["other place"][1::2, :-2] = tokens[::2, 2:]
+    found["pair"][:, 5] = tokens[:, 1]
+    says = {name: min(findings(outcomes_of(one), 1e-7)) for name, one in found.items()}
+    assert says.pop("fresh")[0] > 1e-3
+    assert {name: what for name, (_, what) in says.items()} == {
+        "later request": "request b depends on request b - 1 of its call: their tokens agree too often",
+        "later call": "request b depends on request b of the call 1 earlier: their tokens agree too often",
+        "other place": "request b depends on request b + 2 of the call 1 earlier: "
+        "their tokens agree too often",
+        "pair": "request 5 depends on request 1 of its call: their tokens are equal too often",
+    }
+
+
 def test_requests_beyond_the_1024th_that_share_among_themselves_are_found():
     assert is_found(sharing(1, start=1024), BATCHES[-1])
 
@@ -196,7 +222,7 @@ def test_sizes_that_are_refused_are_named(monkeypatch):
     monkeypatch.setattr(dependence, "BATCHES", (BATCHES[1], BATCHES[-1]))
     result = result_of("batch", SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
-    assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
+    assert "calls of 1030 requests: raised ValueError: capacity 128" in result.detail
 
 
 RANKED, BY_NUMBER = (specimens()[f"handed-rows-{name}"] for name in ("by-rank", "of-sampled-requests"))
@@ -206,5 +232,5 @@ RANKED, BY_NUMBER = (specimens()[f"handed-rows-{name}"] for name in ("by-rank", 
 def test_numbers_that_sampled_requests_share_beside_greedy_ones_are_found():
     wrong, right = (result_of("batch", subject_of(one), Context()) for one in (BY_NUMBER, RANKED))
     assert wrong.status is Status.FAILED
-    assert "beside greedy requests" in wrong.detail
+    assert "calls of 16 sampled and as many greedy requests: " in wrong.detail
     assert right.status is Status.PASSED

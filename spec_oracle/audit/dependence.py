@@ -51,17 +51,22 @@ class CallSizes:
 
     @property
     def requests(self) -> int:
-        """What it costs."""
+        """How many requests it takes."""
         return 2 * self.half * sum(self.sizes)
 
     @property
     def size(self) -> str:
         """The batch sizes of a turn, for people."""
-        *first, last = map(str, self.sizes)
-        return f"{', '.join(first)} and {last} in turn" if first else last
+        return f"{_listed(self.sizes)}{' in turn' * (len(self.sizes) > 1)}"
 
     def __str__(self) -> str:
-        return f"{self.size} requests a call{' beside greedy requests' * self.beside_greedy}"
+        greedy = " sampled and as many greedy" * self.beside_greedy
+        return f"calls of {_listed(self.sizes)}{greedy} requests{' in turn' * (len(self.sizes) > 1)}"
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    *first, last = map(str, sizes)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
@@ -153,7 +158,7 @@ def _detectable(found: Mapping[CallSizes, Mapping[str, float]]) -> str:
 
 
 def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
-    """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
+    """Return the calls of a subject, with one generator for all designs."""
     generator = subject.code.generator(seed)
 
     def draw(design: CallSizes) -> Ints:
@@ -171,7 +176,7 @@ def equal_calls(subject: CalledAsSampler, seed: int) -> Draw:
 
 
 def in_turn(emit: Callable[[int], Ints]) -> Draw:
-    """Return what makes the calls of a design, one by one; ``emit(size)`` returns emissions [size, L+1]."""
+    """Return a function that makes the calls of a design; ``emit(size)`` returns emissions [size, L+1]."""
 
     def draw(design: CallSizes) -> Ints:
         turns = ([emit(size) for size in design.sizes] for _ in range(2 * design.half))
@@ -183,8 +188,8 @@ def in_turn(emit: Callable[[int], Ints]) -> Draw:
 def ordered(tokens: Ints) -> Ints:
     """Return emissions [..., L+1] as numbers in three orders, int [3, ...].
 
-    By text, where those that share the first accept tests lie together; by the last token, for those that
-    share the draw of it; and by the last accept test: failed, not reached, passed.
+    By their tokens: emissions that share the first accept tests lie together. By the last token: emissions
+    that share its random number lie together. By the last accept test: failed, not reached, passed.
     """
     width, lengths = tokens.shape[-1], (tokens >= 0).sum(axis=-1)
     by_text = np.unique(tokens.reshape(-1, width), axis=0, return_inverse=True)[1].reshape(lengths.shape)
@@ -212,26 +217,30 @@ def _by_signs(signs: NDArray[np.int8]) -> Iterator[Finding]:
     lags = [
         tuple(found[0, 1:columns] for found in independence.lagged_products(signs, start)) for start in starts
     ]
-    p_value, (start, distance), sign = _smallest(*(np.stack(both) for both in zip(*lags, strict=True)))
-    where = f", the later one from number {starts[start]} on" if start else ""
-    yield p_value, f"requests {distance + 1} apart {sign}{where}"
+    p_value, (start, distance), seen = _smallest(*(np.stack(both) for both in zip(*lags, strict=True)))
+    where = f", from request {starts[start]} on," if start else ""
+    yield p_value, f"request b{where} depends on request b - {distance + 1} of its call: {seen}"
     if rows > 1:
         sums, edges = (found[1:] for found in independence.lagged_products(signs))
-        p_value, (later, shift), sign = _smallest(sums, edges)
+        p_value, (later, shift), seen = _smallest(sums, edges)
         apart = shift if shift < columns else shift - sums.shape[1]
-        yield p_value, f"calls {later + 1} apart {sign}, at requests {apart} apart"
+        other = f"b {'-' if apart > 0 else '+'} {abs(apart)}" if apart else "b"
+        yield p_value, f"request b depends on request {other} of the call {later + 1} earlier: {seen}"
         sums, edges = (found[:, 1:, 0] for found in independence.lagged_products(signs.T[..., None]))
-        p_value, (column, later), sign = _smallest(sums, edges)
-        yield p_value, f"calls {later + 1} apart {sign} at request {column}"
+        p_value, (column, later), seen = _smallest(sums, edges)
+        yield p_value, f"request {column} depends on request {column} of the call {later + 1} earlier: {seen}"
 
 
 def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
-    """Return the smallest p-value times the number of tests, where it is, and what the signs do there."""
+    """Return the smallest p-value times the number of tests, where it is, and what was seen there."""
     p_values = independence.fair_coin_p_values(sums, edges)
     index = np.unravel_index(int(p_values.argmin()), p_values.shape)
     tests = max(np.count_nonzero(edges), 1)
-    sign = "agree too often" if sums[index] > 0 else "differ too often"
-    return float(p_values[index] * tests), tuple(int(i) for i in index), sign
+    seen = f"their tokens {'agree' if sums[index] > 0 else 'differ'} too often"
+    return float(p_values[index] * tests), tuple(int(i) for i in index), seen
+
+
+_EQUAL: Final = "their tokens are equal too often"
 
 
 def _by_coincidences(outcomes: Ints, alpha: float) -> Iterator[Finding]:
@@ -245,11 +254,11 @@ def _by_coincidences(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     equal = independence.coincidences(outcomes)
     one, other = np.unravel_index(int(equal.argmax()), equal.shape)
     p_value = independence.coincidence_p_value(int(equal[one, other]), rows, bound)
-    yield tests * p_value, f"requests {one} and {other} are equal too often"
+    yield tests * p_value, f"request {other} depends on request {one} of its call: {_EQUAL}"
     for later in range(rows // 2, rows):
         same = outcomes[later:] == outcomes[:-later]
         p_value = independence.coincidence_p_value(int(same.sum()), same.size, bound)
-        yield tests * p_value, f"calls {later} apart are equal too often"
+        yield tests * p_value, f"a call depends on the call {later} earlier: {_EQUAL}"
 
 
 def smallest_couplings(outcomes: Ints, alpha: float) -> dict[str, float]:
