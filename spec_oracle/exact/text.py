@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from verifiers import AnyVerifier, State, drafting_of
 
 Mass: TypeAlias = Any
 _Key: TypeAlias = tuple[Any, ...]
+
+_DIGITS: Final = 12
+"""Digits behind the point in which the floats of equal states agree."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
 
     def key(item: _OpenText) -> _Key:
         numbers = [x for array in item.state for x in array.reshape(-1).tolist()]
-        return item.text, *(round(x, 12) if isinstance(x, float) else x for x in numbers)
+        return item.text, *(round(x, _DIGITS) if isinstance(x, float) else x for x in numbers)
 
     return [replace(same[0], mass=sum(item.mass for item in same)) for same in _grouped(items, key)]
 
@@ -226,8 +229,30 @@ class _FurtherCalls:
         ):
             tau, emitted, state = branches.result
             after = [self._chosen.to_numpy(array) for array in state]
-            for row, mass in enumerate(branches.weight):
+            first, alike = _distinct_rows([emitted, *after])
+            masses = np.full(len(first), self.zero)
+            np.add.at(masses, alike, branches.weight)
+            for row, mass in zip(first.tolist(), masses, strict=True):
                 tokens = tuple(emitted[row, : tau[row] + 1].tolist())
                 one = tuple(array[row : row + 1] for array in after)
                 continuations.append(_OpenText(text + tokens, one, mass))
         return _merged(continuations)
+
+
+def _distinct_rows(arrays: Sequence[Numbers]) -> tuple[Integers, Integers]:
+    """Return the first row of each kind, int [D], and the kind of every row, int [R], of arrays [R, ...].
+
+    Rows of one kind are equal in all arrays; floats that differ by rounding only are equal.
+    """
+    rows = len(arrays[0])
+    kind = np.zeros(rows, dtype=np.int64)
+    for column in (column for array in arrays for column in array.reshape(rows, -1).T):
+        if column.dtype == object:  # of any type: they have no order
+            numbers: dict[Any, int] = {}
+            codes = np.array([numbers.setdefault(value, len(numbers)) for value in column])
+        else:
+            codes = np.unique(np.round(column, _DIGITS), return_inverse=True)[1]
+        kind = np.unique(kind * rows + codes, return_inverse=True)[1]
+    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[kind]

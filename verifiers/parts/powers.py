@@ -4,20 +4,33 @@
 which round otherwise than its general route: a request's result would depend on its batch.
 """
 
+from collections.abc import Callable
+
 from verifiers.arrays import Array, namespace, ones
 
 
 def power(base: Array, exponent: Array) -> Array:
     """Return ``base ** exponent`` for whole exponents of at least 0 that broadcast, by repeated squaring."""
-    xp = namespace(base)
-    result = ones(base)
-    for bit in range(int(xp.max(exponent)).bit_length()):
-        base = base * base if bit else base
-        wanted = (exponent >> bit) % 2 == 1
-        if xp.any(wanted):
-            product = result * base
-            result = product if xp.all(wanted) else xp.where(wanted, product, result)
-    return result
+    return raised_to(exponent)(base)
+
+
+def raised_to(exponent: Array) -> Callable[[Array], Array]:
+    """Return the function that raises to these exponents, as `power`: for many bases of one shape."""
+    xp = namespace(exponent)
+    bits = [(exponent >> bit) % 2 == 1 for bit in range(int(xp.max(exponent)).bit_length())]
+    wanted = [(bit, bool(xp.any(bit)), bool(xp.all(bit))) for bit in bits]
+
+    def raised(base: Array) -> Array:
+        result = None
+        for place, (bit, is_any, is_all) in enumerate(wanted):
+            base = base * base if place else base
+            if is_any:
+                before = ones(base) if result is None else result
+                product = base if result is None else result * base
+                result = product if is_all else xp.where(bit, product, before)
+        return ones(base) if result is None else result
+
+    return raised
 
 
 def power_sum(low: Array, high: Array, count: Array) -> Array:

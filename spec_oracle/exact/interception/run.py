@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.errors import Deadline, TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import CannotTraceError, Line, UnrepeatableError, here, shown
 from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
@@ -49,25 +49,6 @@ _WEIGHT_TOLERANCE = 1e-9
 
 class RunOverError(BaseException):
     """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
-
-
-@dataclass
-class Deadline:
-    """An ``end`` of processor time, which takes longer to ask for than the time of day.
-
-    One thread uses no more of it than goes by.
-    """
-
-    end: float = math.inf
-    next_look: float = -math.inf
-
-    def is_over(self) -> bool:
-        """Whether the processor time has been used."""
-        now = time.monotonic()
-        if now < self.next_look:
-            return False
-        self.next_look = now + self.end - time.process_time()
-        return self.next_look < now
 
 
 class Branch(NamedTuple, Generic[T]):
