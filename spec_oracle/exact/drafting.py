@@ -26,7 +26,7 @@ from verifiers import EMPTY, ROOT, Siblings
 from verifiers.arrays import Array, arange_like, namespace, normalised
 from verifiers.drafts import parents_of_paths
 from verifiers.parts.multisets import multisets
-from verifiers.parts.top_draft_law import child_law
+from verifiers.rules.top_draft import child_law
 
 MAX_TREES: Final = 5_000_000
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from verifiers.arrays import (
     Array,
+    distinct_requests,
     divide,
     kept,
     minimum_one,
@@ -22,12 +23,11 @@ from verifiers.arrays import (
     pick,
     pick_each,
     positive_part,
+    raised_to,
     working_rows,
     zeros,
 )
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.powers import raised_to
-from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
