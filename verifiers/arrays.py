@@ -275,7 +275,8 @@ def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array,
     """Return the distinct requests, int [D], and for each request its place among them, int [B].
 
     An enumeration, or a batch of drafts from one context, repeats a few rows many times: they are planned
-    once. target and draft [B, V], count int [B]. Requests are compared by one number and then, for safety, in full.
+    once. target and draft [B, V], count int [B]. Requests are compared by one number and then, for safety,
+    in full.
     """
     xp = namespace(target)
     every = arange_like(target, target.shape[0])

@@ -18,8 +18,8 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Number, Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.arithmetic import to_internal
 from spec_oracle.exact.errors import require_time
-from spec_oracle.exact.rationals import to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_whole
 from verifiers import EMPTY, ROOT, Siblings

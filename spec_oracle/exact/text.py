@@ -21,10 +21,10 @@ from spec_oracle.exact.call import (
     paths_of,
     prepared_call,
 )
+from spec_oracle.exact.completions import Gap, largest_gap
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.errors import require_time
-from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_whole

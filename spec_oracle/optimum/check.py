@@ -10,9 +10,9 @@ from math import inf
 from typing import Any
 
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.arithmetic import to_internal
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.drafting import Drafting, in_rationals
-from spec_oracle.exact.rationals import to_internal
 from spec_oracle.optimum.certificates import (
     Certificate,
     Paths,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Numbers
-from spec_oracle.exact.rationals import to_internal
+from spec_oracle.exact.arithmetic import to_internal
 
 ROUNDING = 1e-9
 """What is smaller in a float solution is taken for 0."""

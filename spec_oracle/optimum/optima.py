@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from spec_oracle.exact.arithmetic import to_fraction, to_fractions
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.exact.rationals import to_fraction, to_fractions
 from spec_oracle.optimum.certificates import (
     Certificate,
     Optimum,

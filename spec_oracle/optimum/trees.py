@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
+from spec_oracle.exact.arithmetic import to_fractions, to_internal
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.drafting import Drafting, in_rationals
-from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.size import require_memory
 from verifiers import Siblings
@@ -64,7 +64,7 @@ class PrefixTree:
         return dict(zip(self.contexts, to_fractions(values), strict=True))
 
     def joint(self, model: ToyModel) -> Numbers:
-        """Return the joint probability of each node, [N], in fast rationals (see `exact.rationals`)."""
+        """Return the joint probability of each node, [N], in fast rationals (see `exact.arithmetic`)."""
         require_memory(self.vocab_size, max(self.depth - 1, 0), exact=True)
         laws = [model.joint(0)]
         for length in range(self.depth):
