@@ -12,14 +12,14 @@ float32 changes nothing. Integers are rounded exactly.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.run import Afterwards, current_run
+from spec_oracle.exact.interception.run import MOST_GUARDED, Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Symbol
 from spec_oracle.exact.representatives import OPEN, Law
 
@@ -128,3 +128,18 @@ class Noise(Symbol):
         cut, increasing = maps.threshold(self.chain, bound)
         share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
         return share if increasing else 1.0 - share
+
+
+def is_clamp_left_out(noises: Sequence[Noise], limit: float, *, from_below: bool) -> bool:
+    """Leave a clamp by ``limit`` out of noises that are one formula, and of which the same is known.
+
+    False where that would change too much. What it changes is noted at each draw.
+    """
+    share = noises[0].share_below(limit)
+    share = share if from_below else 1.0 - share
+    if not share <= MOST_GUARDED or noises[0].draw.spent:
+        return False
+    if share > NEGLIGIBLE:
+        for noise in noises:
+            noise.draw.guarded += share
+    return True

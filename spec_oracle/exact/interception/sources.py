@@ -49,7 +49,7 @@ def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     first = make()
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
-        # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
+        # The same objects in all runs: what follows from them is known (`comparisons.computed`).
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
         chain = _FORMULAS.setdefault(first.chain, first.chain)
