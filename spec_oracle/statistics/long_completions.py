@@ -28,7 +28,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers
-from spec_oracle.statistics.token_tests import FIRST, KINDS, LAST, Bet, ByPlace, ByRow, Test
+from spec_oracle.statistics.token_tests import FIRST, KINDS, LAST, Bet, ByOrder, ByPlace, ByRow
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class TokenEvidence:
         somewhere += [(order, _range(number), 1, BINS[-1]) for order in orders for number in range(RANGES)]
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
-            Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
+            ByOrder(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
             for part, kinds in ((0.3 if whole_rows else 0.4, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
         ]
@@ -154,7 +154,7 @@ class TokenEvidence:
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
         self.by_row = ByRow(0.1) if whole_rows else None
         rows = [] if self.by_row is None else [self.by_row]
-        self._all: list[Test | Bet | ByPlace | ByRow] = [*self.tests, *self.bets, *self.by_place, *rows]
+        self._all: list[ByOrder | Bet | ByPlace | ByRow] = [*self.tests, *self.bets, *self.by_place, *rows]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -223,7 +223,7 @@ class TokenEvidence:
         return math.exp(-self.largest_log_e)
 
     @property
-    def worst(self) -> Test | Bet | ByPlace | ByRow:
+    def worst(self) -> ByOrder | Bet | ByPlace | ByRow:
         """The test that says most."""
         return max(self._all, key=lambda test: math.log(test.weight) + test.log_e_value)
 
@@ -233,7 +233,7 @@ class TokenEvidence:
         return max(test.least_tv(alpha / len(tests)) for test in tests)
 
     @property
-    def all_by_p(self) -> Test:
+    def all_by_p(self) -> ByOrder:
         """The test of all tokens in ten bins by p."""
         return next(test for test in self.tests if test.name == f"{BY_P}, {ALL}" and test.counts.size > 2)
 
@@ -281,7 +281,7 @@ def _uniforms(masses: Floats, keys: Floats, came: Integers, parts: Floats) -> Fl
     return np.asarray(np.minimum(u, np.nextafter(1, 0)))
 
 
-def _bin(u: Floats, test: Test) -> Integers:
+def _bin(u: Floats, test: ByOrder) -> Integers:
     return np.asarray(u * test.counts.shape[1], dtype=np.int64)
 
 

@@ -61,7 +61,7 @@ def _least_tv(counts: Integers, law: Floats, alpha: float, doubt: float = 0.0) -
 
 
 @dataclass
-class Test:
+class ByOrder:
     """Tokens of one kind in one order: counts of equal bins [G, C] of u, for each of G things known before.
 
     ``log_e`` [J] are log e-values by size of the defect, ``doubt`` the sum of that of its tokens.
