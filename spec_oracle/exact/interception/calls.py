@@ -18,8 +18,7 @@ from spec_oracle.exact.interception.errors import CannotTraceError, Unrepeatable
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
-from spec_oracle.exact.interception.libraries.python_float import FloatCalls
-from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
+from spec_oracle.exact.interception.libraries.python import FloatCalls, drawn_by_python
 from spec_oracle.exact.interception.run import Branch, Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.exact.representatives import OPEN, Indices, Law
