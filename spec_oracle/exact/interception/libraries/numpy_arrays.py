@@ -21,6 +21,7 @@ from spec_oracle.exact.interception.comparisons import (
     compared_with_many,
     computed,
     place_of,
+    remembering,
 )
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
@@ -238,15 +239,19 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Arguments, options: Keywor
         if many is not None:
             return many
     objects = [*map(_objects, inputs)]
-    shape = np.broadcast_shapes(*(array.shape for array in objects))
-    if method == "__call__" and not kept and math.prod(shape) > _FEW:
-        operands: list[list[Scalar]] = [np.broadcast_to(array, shape).ravel().tolist() for array in objects]
-        result = _filled(shape, computed(ufunc.__name__, operands))
+    shape = np.broadcast_shapes(*(array.shape for array in objects)) if method == "__call__" else ()
+    if not (kept or outputs) and math.prod(shape) > _FEW:
+        flat: list[list[Scalar]] = [np.broadcast_to(array, shape).ravel().tolist() for array in objects]
+        result = _filled(shape, computed(ufunc.__name__, flat))
     else:
+        if outputs:
+            kept["out"] = tuple(np.ndarray.view(output, np.ndarray) for output in outputs)
+        compute = _ELEMENTWISE[ufunc]
+        if math.prod(shape) > _FEW:
+            compute = np.frompyfunc(remembering(ufunc.__name__), ufunc.nin, 1)
         with np.errstate(all="ignore"):
-            result = getattr(_ELEMENTWISE[ufunc], method)(*objects, **kept)
+            result = getattr(compute, method)(*objects, **kept)
     if outputs:
-        np.ndarray.view(outputs[0], np.ndarray)[...] = result
         return outputs[0]
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):
         return result.astype(bool)
