@@ -1,4 +1,4 @@
-"""An instance: target, draft, draft length, number of paths; its file format; random ones of several kinds."""
+"""An instance: target, draft, draft length and number of paths; its file format; random instances."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
