@@ -1,4 +1,4 @@
-"""Audits with each subject in a process of its own: whatever its code does, the other rows are intact.
+"""Audits with each subject in a process of its own, so that its code cannot harm the other rows.
 
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
@@ -46,7 +46,7 @@ _MOST_MEMORY = 2**33
 _CRASHES = {getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")} - {0}
 
 LOOK_SECONDS = 0.5
-"""How often the journals are read, for what is told of the progress."""
+"""Seconds between two looks at the journals, for the lines of progress."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class _Undecided(Exception):  # noqa: N818  # a signal, not an error
 class OpenToken:
     """The answer to a categorical decision, one for every row, that is not taken yet.
 
-    The code under test may return it as it is; whatever else it does with it takes the decision first.
+    The code under test may return it as it is; any other use takes the decision first.
     ``chances`` [rows, outcomes] is its law.
     """
 
@@ -190,7 +190,7 @@ def _refuse(bad: Booleans, decision: int, what: str) -> None:
 
 
 class Represented(NamedTuple):
-    """What a branch stands for beside itself, and its values that should lead to what others lead to."""
+    """The outcomes that a branch represents, and its values that should lead to the same as others."""
 
     stand: Stand | None = None
     alike: tuple[Alike, ...] = ()

@@ -75,7 +75,7 @@ class Places:
 
 
 def places_of(drafts: Drafts) -> Places:
-    """Return who is whose sibling."""
+    """Return the siblings of every place."""
     xp = namespace(drafts.parents)
     present, number = drafts.present, arange_like(drafts.parents, drafts.places)
     same = drafts.parents[:, :, None] == drafts.parents[:, None, :]

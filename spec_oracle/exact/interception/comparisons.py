@@ -1,4 +1,4 @@
-"""Functions that take numbers and symbols alike, and of these the comparisons, which decide what is random.
+"""Functions of numbers and symbols alike, and the comparisons among them, which take the random decisions.
 
 Names are numpy's. Every function takes scalars. Where all of them are numbers, numpy computes. `algebra`
 enters its functions here, too.
@@ -46,7 +46,7 @@ ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "
 
 
 _LEAST: Final = 1e-300
-"""A factor that is smaller may have no reciprocal."""
+"""A smaller factor may have no reciprocal."""
 
 
 def computed(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar]:
@@ -108,7 +108,7 @@ _KEPT: Final[dict[tuple[object, ...], tuple[Noise, list[Scalar]]]] = {}
 
 
 def _known_formulas(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar] | None:
-    """Return the same of fresh noises of one formula, or of these and numbers; None for other operands.
+    """Return a function of fresh noises of one formula, and of numbers; None for other operands.
 
     Every run of a race computes it, with other draws: the formulas are kept.
     """
@@ -172,7 +172,7 @@ def resolved(operation: str, *values: Scalar) -> list[Scalar]:
 COMPARISONS: Final = frozenset(
     {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf", "isfinite"}
 )
-"""The functions that answer with a bool."""
+"""Functions that return a bool."""
 
 ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 

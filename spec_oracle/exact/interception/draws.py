@@ -31,8 +31,8 @@ class Draw:
     """One uniform number on (low, high), given the decisions so far.
 
     ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
-    ``guarded`` is the probability of its values that clamps change, which were left away: whoever decides
-    anything by it accounts for that (`pay`, or less in a race).
+    ``guarded`` is the probability of its values that clamps change which were left out: a decision by the
+    draw accounts for it (`pay`; a race accounts for less).
     """
 
     __slots__ = ("ask", "guarded", "high", "low", "spent")
@@ -48,7 +48,7 @@ class Draw:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing is known about it."""
+        """Whether no decision has narrowed it or used it up."""
         return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
 
     def is_below(self, bound: float) -> bool:
@@ -78,7 +78,7 @@ class Draw:
         return number
 
     def pay(self) -> None:
-        """Account for all that clamps change of it."""
+        """Account for what the clamps change that were left out."""
         if self.guarded:
             current_run().leave_out(self.guarded)
             self.guarded = 0.0

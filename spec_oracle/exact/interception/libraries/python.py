@@ -106,7 +106,7 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
 
 
 def _made(kind: type[random.Random], *seed: object) -> random.Random:
-    """Return a new generator; its own ``__init__`` seeds it, by a number that stands for a random one."""
+    """Return a new generator; its own ``__init__`` seeds it, by a number in place of a random one."""
     return _new(kind, *map(seed_of, seed))
 
 
@@ -177,7 +177,7 @@ class _NumberType(type):
 
 
 def _stand_in_for(real: type) -> _NumberType:
-    # To numpy any class with a dtype stands for it.
+    # numpy takes any class with a dtype for that dtype.
     return _NumberType(real.__name__, (), {"real": real, "dtype": np.dtype(real)})
 
 
