@@ -13,13 +13,12 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
+from verifiers.arrays import Array
 
 try:
     from gmpy2 import mpq as _rational
 except ImportError:
     _rational = Fraction
-
-Array = Any
 
 
 def to_fraction(value: Any) -> Fraction:

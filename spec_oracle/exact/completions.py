@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Integers, Numbers
+from spec_oracle.arrays import Floats, Integers, Number, Numbers
 from spec_oracle.toy import Context
 
 Ids: TypeAlias = tuple[int, ...]
@@ -31,8 +31,8 @@ class Gap(NamedTuple):
     """A sequence, its probability under the target, and as the verifier produces it."""
 
     sequence: Context
-    expected: Any
-    actual: Any
+    expected: Number
+    actual: Number
 
 
 def largest_gap(expected: Numbers, actual: Numbers, shape: tuple[int, ...]) -> Gap:

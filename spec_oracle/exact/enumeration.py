@@ -18,10 +18,9 @@ from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from spec_oracle.places import running_at
-from verifiers.arrays import is_nan, minimum_one, positive_part
+from verifiers.arrays import Array, is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
-Array = Any
 
 MASS_TOLERANCE = 1e-9
 

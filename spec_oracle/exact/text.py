@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Integers, Numbers
+from spec_oracle.arrays import Integers, Number, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import (
@@ -30,7 +30,6 @@ from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_whole
 from verifiers import AnyVerifier, State, drafting_of
 
-Mass: TypeAlias = Any
 _Key: TypeAlias = tuple[Any, ...]
 
 _DIGITS: Final = 12
@@ -51,7 +50,7 @@ class DecodedLaw:
     expected: Numbers
 
     @cached_property
-    def total_variation(self) -> Any:
+    def total_variation(self) -> Number:
         """Half the summed gaps; 0 means that the text is the target's."""
         return abs(self.law - self.expected).sum() / 2
 
@@ -67,7 +66,7 @@ class _OpenText:
 
     text: Context
     state: State
-    mass: Mass
+    mass: Number
 
 
 def decoded_law(

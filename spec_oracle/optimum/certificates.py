@@ -11,6 +11,7 @@ from itertools import product
 from math import inf
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from spec_oracle.arrays import Number
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import to_internal
 from spec_oracle.exact.call import paths_of
@@ -21,6 +22,7 @@ from verifiers import EMPTY, ROOT, Siblings
 
 C = TypeVar("C")
 Paths: TypeAlias = tuple[Context, ...]
+Masses: TypeAlias = Mapping[Context, Number]
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,7 @@ def _check_selection(instance: Instance, certificate: SelectionCertificate) -> N
     _check_bound(expected + _gain(target, certificate), certificate.bound)
 
 
-def _hits(
-    ranks: Mapping[Context, Any], draft: Mapping[Context, Any], num_paths: int
-) -> Iterator[tuple[Context, Any]]:
+def _hits(ranks: Masses, draft: Masses, num_paths: int) -> Iterator[tuple[Context, Number]]:
     """Yield paths, highest first, each with the chance that it or a higher one is among ``num_paths``."""
     missed = Fraction(1)
     for path in sorted(ranks, key=ranks.__getitem__, reverse=True):
@@ -194,9 +194,9 @@ def _check_transport(instance: Instance, certificate: TransportCertificate) -> N
     _check_bound(expected + _gain(target, certificate), certificate.bound)
 
 
-def _joint(instance: Instance, model: ToyModel) -> dict[Context, Any]:
+def _joint(instance: Instance, model: ToyModel) -> dict[Context, Number]:
     """Return the joint probability of every context of up to L tokens, parents before children."""
-    mass: dict[Context, Any] = {(): Fraction(1)}
+    mass: dict[Context, Number] = {(): Fraction(1)}
     for length in range(instance.draft_length):
         for v in product(range(instance.vocab_size), repeat=length):
             for token, chance in enumerate(to_internal(model.conditional(v))):
@@ -204,11 +204,11 @@ def _joint(instance: Instance, model: ToyModel) -> dict[Context, Any]:
     return mass
 
 
-def _trees(instance: Instance, drafting: Siblings | Drafting) -> dict[Paths, Any]:
+def _trees(instance: Instance, drafting: Siblings | Drafting) -> dict[Paths, Number]:
     """Return the mass of every draft tree, named by the distinct paths to its leaves."""
     drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
     law = drawn.law(in_rationals(instance))
-    trees: dict[Paths, Any] = {}
+    trees: dict[Paths, Number] = {}
     for tokens, parents, mass in zip(law.tokens.tolist(), law.parents.tolist(), law.probability, strict=True):
         nodes: dict[int, Context] = {ROOT: ()}
         for place, (token, above) in enumerate(zip(tokens, parents, strict=True)):
@@ -228,9 +228,7 @@ def _ceiling(v: Context, *, carry_over: bool) -> Context:
     return () if carry_over else v[:-1]
 
 
-def _check_budgets(
-    target: Mapping[Context, Any], budgets: Mapping[Context, Any], *, carry_over: bool
-) -> None:
+def _check_budgets(target: Masses, budgets: Masses, *, carry_over: bool) -> None:
     _check_keys("budgets", budgets, target)
     _demand(budgets[()] == 1, "budgets", (), budgets[()], "expected 1 at the root")
     for v, budget in budgets.items():
@@ -238,9 +236,7 @@ def _check_budgets(
         _demand(0 <= budget <= ceiling, "budgets", v, budget, f"expected 0..{ceiling}")
 
 
-def _check_stops(
-    target: Mapping[Context, Any], trees: Mapping[Paths, Any], certificate: TransportCertificate
-) -> None:
+def _check_stops(target: Masses, trees: Mapping[Paths, Number], certificate: TransportCertificate) -> None:
     """Every tree's mass is split over its own nodes, and every node receives its stop mass e(v)."""
     _check_keys("stops", certificate.stops, trees)
     received = dict.fromkeys(target, Fraction(0))
@@ -255,7 +251,7 @@ def _check_stops(
         _demand(received[v] == mass, "stops", v, received[v], f"expected the stop mass {mass}")
 
 
-def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) -> dict[Context, Any]:
+def _stop_masses(target: Masses, budgets: Masses) -> dict[Context, Number]:
     """Return e(v) = p(v) c(v) - sum over children of p c."""
     stop = {v: mass * budgets[v] for v, mass in target.items()}
     for v, mass in target.items():
@@ -264,7 +260,7 @@ def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) 
     return stop
 
 
-def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
+def _gain(target: Masses, certificate: Certificate) -> Number:
     """Return what potentials leave to the budgets: the bound less the mean of the largest mu on a tree.
 
     Why any mu will do: docs/theory.md, "Budgets and the optimum". The largest sum of g c over feasible
@@ -279,13 +275,13 @@ def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
     return gain[()]
 
 
-def _check_value(target: Mapping[Context, Any], budgets: Mapping[Context, Any], value: Fraction) -> None:
+def _check_value(target: Masses, budgets: Masses, value: Fraction) -> None:
     attained = sum(mass * budgets[v] for v, mass in target.items())
     if attained != value:
         raise CertificateError(f"value: {value} claimed, but the budgets attain {attained}")
 
 
-def _check_bound(proven: Any, bound: Fraction) -> None:
+def _check_bound(proven: Number, bound: Fraction) -> None:
     if proven > bound:
         raise CertificateError(f"bound: {bound} claimed, but only {proven} is proven")
 

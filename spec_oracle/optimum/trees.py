@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
+from spec_oracle.arrays import Booleans, Floats, Integers, Number, Numbers
 from spec_oracle.exact.arithmetic import to_fractions, to_internal
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.drafting import Drafting, in_rationals
@@ -92,7 +91,7 @@ class DistinctTrees:
             tree[nodes] = True
         return touches
 
-    def mass_touching(self, chosen: Booleans) -> Any:
+    def mass_touching(self, chosen: Booleans) -> Number:
         """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
         return self.probability[self._touches[:, chosen].any(axis=1)].sum()
 
