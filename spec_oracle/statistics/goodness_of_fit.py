@@ -1,4 +1,4 @@
-"""Goodness of fit: do counts follow a law? Two tests, one result. And do two samples follow one law?
+"""Goodness of fit: do counts follow a law, or two samples one? Each test returns one kind of result.
 
 The G test takes counts int [V] and the law [V] they should follow; the e-process has gathered both. With its
 p-value a test states what it could have found: the smallest detectable total variation at its false-alarm
