@@ -235,7 +235,7 @@ class _FurtherCalls:
                 tokens = tuple(emitted[row, : tau[row] + 1].tolist())
                 one = tuple(array[row : row + 1] for array in after)
                 continuations.append(_OpenText(text + tokens, one, mass))
-        return _merged(continuations)
+        return continuations
 
 
 def _distinct_rows(arrays: Sequence[Numbers]) -> tuple[Integers, Integers]:
