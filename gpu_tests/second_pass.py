@@ -15,7 +15,7 @@ import torch
 from gpu_tests.pair import Pair
 from spec_oracle.language_models import LanguageModel, Truncation
 from spec_oracle.language_models.decoding import Reader
-from spec_oracle.statistics.verification_bets import LARGEST_RATIO
+from spec_oracle.statistics.token_tests import LARGEST_RATIO
 
 LIKELIEST, LEVELS = 24, 10
 """Tokens with a cell of their own, and cells of others on each side of p = q, half a power of two wide."""

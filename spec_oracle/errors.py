@@ -3,13 +3,17 @@
 Every module imports this one first of all, so a foreign `verifiers` is noticed here.
 """
 
-from typing import Any
-
 from spec_oracle.own_verifiers import require_own_verifiers
 
 require_own_verifiers()
 
-from verifiers.errors import InvalidInputError, SpecOracleError, unknown  # noqa: E402  # only now known as ours
+from verifiers.errors import (  # noqa: E402  # only now known as ours
+    ContractError,
+    InvalidInputError,
+    SpecOracleError,
+    decided_for,
+    unknown,
+)
 
 __all__ = [
     "ContractError",
@@ -18,6 +22,7 @@ __all__ = [
     "InvalidInputError",
     "SpecOracleError",
     "SubjectRaisedError",
+    "decided_for",
     "not_installed",
     "unknown",
 ]
@@ -34,17 +39,6 @@ def not_installed(package: str, extra: str) -> str:
     """
     index = f" --extra-index-url {CPU_INDEX}" if package == "torch" else ""
     return f"{package} is not installed; pip install 'spec-oracle[{extra}]'{index}"
-
-
-class ContractError(SpecOracleError):
-    """Code under test does not keep its contract; the message says what it did, and what it must do.
-
-    ``call`` is (code, drafts, options) of the call of a sampler that shows it, None where that is not known;
-    ``traced`` is (drafts, probability of its random decisions) of a traced one, None for an ordinary one.
-    """
-
-    call: Any = None
-    traced: Any = None
 
 
 class ImpossibleOutputError(ContractError):

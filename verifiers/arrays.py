@@ -23,6 +23,9 @@ Namespace: TypeAlias = Any
 Record = TypeVar("Record", bound="DataclassInstance")
 
 _LOW_PRECISION = ("float16", "bfloat16")
+_FOLDED = 512
+"""Numbers so far apart are summed in their own type, so that no array of V numbers is in float64."""
+
 _NAMESPACES: dict[type, Namespace] = {}  # looked up a hundred times a call, and slow to find
 
 
@@ -225,3 +228,76 @@ def as_arithmetic_of(like: Array, values: Array) -> Array:
     exact = xp.empty(values.shape, dtype=object)
     exact.reshape(-1)[:] = [rational(float(value)) for value in values.reshape(-1)]
     return exact
+
+
+def power(base: Array, exponent: Array) -> Array:
+    """Return ``base ** exponent`` for whole exponents of at least 0 that broadcast, by repeated squaring.
+
+    By products alone, so that it is the same to the last digit in any batch: `**` of an array library takes
+    short cuts where all requests share an exponent, which round otherwise than its general route.
+    """
+    return raised_to(exponent)(base)
+
+
+def raised_to(exponent: Array) -> Callable[[Array], Array]:
+    """Return the function that raises to these exponents, as `power`: for many bases of one shape."""
+    xp = namespace(exponent)
+    bits = [(exponent >> bit) % 2 == 1 for bit in range(int(xp.max(exponent)).bit_length())]
+    wanted = [(bit, bool(xp.any(bit)), bool(xp.all(bit))) for bit in bits]
+
+    def raised(base: Array) -> Array:
+        result = None
+        for place, (bit, is_any, is_all) in enumerate(wanted):
+            base = base * base if place else base
+            if is_any:
+                before = ones(base) if result is None else result
+                product = base if result is None else result * base
+                result = product if is_all else xp.where(bit, product, before)
+        return ones(base) if result is None else result
+
+    return raised
+
+
+def power_sum(low: Array, high: Array, count: Array) -> Array:
+    """Return (high^n - low^n) / (high - low) = sum_{i<n} high^i low^(n-1-i), without cancellation.
+
+    ``count`` int is n >= 0; shapes broadcast to that of ``low``.
+    """
+    xp = namespace(low)
+    total, leading = low * 0, ones(high)
+    for i in range(int(xp.max(count))):
+        total = xp.where(count > i, total * low + leading, total)
+        leading = leading * high
+    return total
+
+
+def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
+    """Return the distinct requests, int [D], and for each request its place among them, int [B].
+
+    An enumeration, or a batch of drafts from one context, repeats a few rows many times: they are planned
+    once. target and draft [B, V], count int [B]. Requests are compared by one number and then, for safety,
+    in full.
+    """
+    xp = namespace(target)
+    every = arange_like(target, target.shape[0])
+    if target.shape[0] == 1:
+        return every, every
+    _, copy = xp.unique_inverse(_sketch(target) + _sketch(draft) * 2**0.5 + count)
+    chosen = zeros(every[: int(xp.max(copy)) + 1])
+    chosen[copy] = every
+    (repeated,) = xp.nonzero(chosen[copy] != every)
+    twin = chosen[copy][repeated]
+    is_same = (target[repeated] == target[twin]) & (draft[repeated] == draft[twin])
+    if xp.all(is_same) and xp.all(count[repeated] == count[twin]):
+        return chosen, copy
+    return every, every
+
+
+def _sketch(rows: Array) -> Array:
+    """Return a number for each of ``rows`` [B, V] that hardly any other row has, float64 [B]."""
+    xp = namespace(rows)
+    width = min(rows.shape[1], _FOLDED)
+    whole = rows[:, : rows.shape[1] // width * width]
+    folded = as_float64(xp.sum(xp.reshape(whole, (rows.shape[0], -1, width)), axis=1))
+    spread = xp.astype(arange_like(rows, width) + 1, xp.float64) * 0.6180339887498949
+    return xp.sum(folded * (spread - xp.floor(spread)), axis=-1)

@@ -37,7 +37,7 @@ class Siblings(Enum):
 
     TOP_AND_SAMPLED = "top-and-sampled"
     """All but the last are the most likely tokens (ties: smaller token first), the last is sampled from q
-    without these, or from q itself when nothing is left (`parts.top_draft_law`)."""
+    without these, or from q itself when nothing is left (`rules.top_draft`)."""
 
     TOP = "top"
     """The most likely tokens, or others that no random number chose: one tree, given the models."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class SpecOracleError(Exception):
@@ -10,6 +11,23 @@ class SpecOracleError(Exception):
 
 class InvalidInputError(SpecOracleError, ValueError):
     """An argument is malformed; the message names the argument, the offending index and the value."""
+
+
+class ContractError(SpecOracleError):
+    """Code under test does not keep its contract; the message says what it did, and what it must do.
+
+    ``call`` is (code, drafts, options) of the call of a sampler that shows it, None where that is not known;
+    ``traced`` is (drafts, probability of its random decisions) of a traced one, None for an ordinary one.
+    """
+
+    call: Any = None
+    traced: Any = None
+
+
+def decided_for(requests: int, batch: int) -> str:
+    """Return what to say of code that decided for fewer, or more, requests than the batch has."""
+    decided = f"{requests} request{'s' * (requests != 1)}"
+    return f"verify decided for {decided}, the batch has {batch}: decide for all requests at once"
 
 
 _FEW = 20

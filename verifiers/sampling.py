@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import prod
 
 from verifiers.arrays import Array, arange_like, as_float64, kept, namespace
-from verifiers.errors import InvalidInputError
+from verifiers.errors import ContractError, InvalidInputError, decided_for
 
 _BLOCK = 512
 """Weights are summed in blocks of so many, and only the block that holds the answer is looked into."""
@@ -67,7 +67,8 @@ class SamplingDecisions:
 def replayed_decisions(uniforms: Array) -> SamplingDecisions:
     """Decide from given ``uniforms`` [B, N]: each call takes as many columns as it needs, left to right.
 
-    Request b is decided by row b alone, so the same row gives the same verdict in any batch.
+    Request b is decided by row b alone, so the same row gives the same verdict in any batch. Raises
+    `ContractError` where a call does not decide for all B requests.
 
     >>> import numpy as np
     >>> decisions = replayed_decisions(np.array([[0.1, 0.9], [0.8, 0.2]]))
@@ -78,6 +79,8 @@ def replayed_decisions(uniforms: Array) -> SamplingDecisions:
 
     def take(like: Array) -> Array:
         nonlocal position
+        if like.shape[:1] != uniforms.shape[:1]:
+            raise ContractError(decided_for(like.shape[0] if like.ndim else 1, uniforms.shape[0]))
         count = prod(like.shape[1:])
         if position + count > uniforms.shape[1]:
             raise InvalidInputError(

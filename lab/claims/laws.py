@@ -7,7 +7,7 @@ from typing import Any
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.exact.rationals import to_fraction
+from spec_oracle.exact.arithmetic import to_fraction
 from spec_oracle.optimum import (
     Optimum,
     block_transport_optimum,

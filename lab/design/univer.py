@@ -15,7 +15,7 @@ from lab.design.traversal import Offers
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.trees import FanOuts
 from verifiers.arrays import divide, minimum_one, positive_part
-from verifiers.parts.top_draft_law import sampled_law
+from verifiers.rules.top_draft import sampled_law
 
 
 def univer_tokens(shape: FanOuts, models: Models) -> Any:

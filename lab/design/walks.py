@@ -18,7 +18,7 @@ from lab.design.models import Models
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.merged import node_steps
+from spec_oracle.exact.emission import node_steps
 from verifiers import Siblings, traits_of
 
 MAX_NODE_DRAFTS = 300_000

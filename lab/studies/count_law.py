@@ -15,10 +15,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from verifiers.arrays import map_fields
+from verifiers.arrays import distinct_requests, map_fields
 from verifiers.parts.balanced_selection import BalancedPlan, balanced_plan
 from verifiers.parts.ranks import selection_chances
-from verifiers.parts.repeated_rows import distinct_requests
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -33,7 +33,7 @@ SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject'
 SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 
 COUNTED: Final = ("float64", "float32")
-"""Number types that samplers are handed in use: a difference in another type is told, and fails nothing."""
+"""Number types that samplers get in use: a difference in another type is a note, and fails no check."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
+from spec_oracle.exact.completions import largest_gap
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Drafts, Paths, Siblings

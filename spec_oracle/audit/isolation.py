@@ -1,4 +1,4 @@
-"""Audits with each subject in a process of its own: whatever its code does, the other rows are intact.
+"""Audits with each subject in a process of its own, so that its code cannot harm the other rows.
 
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
@@ -9,39 +9,31 @@ A sampler whose process crashes gets a second one in which its random numbers ar
 that reads or writes arrays at their address may find Python objects there while they are.
 """
 
-import os
-import pickle
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any
 
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
 from spec_oracle.audit import cache
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import CheckResult, Remarks, Status
-from spec_oracle.audit.run import as_subject, audit_subject
-from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
-from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
-from spec_oracle.audit.verdict import report_on, without_findings
-from spec_oracle.audit.worker import confine
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.audit.verdict import report_on
+from spec_oracle.audit.worker import IMPORTS, Entry, LostSubject, audited, read_journal, unloaded
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import split
 
 SHOWN_OUTPUT = 2000
@@ -51,15 +43,10 @@ _MOST_MEMORY = 2**33
 """GiB that an operating system can be asked for."""
 
 
-NOT_TRACED = "could not trace the random numbers: the process crashed; sampled instead, in another one"
-
 _CRASHES = {getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")} - {0}
 
-IMPORTS = "imports"
-"""In the folder of a subject: a file with digests of what its code imported."""
-
 LOOK_SECONDS = 0.5
-"""How often the journals are read, for what is told of the progress."""
+"""Seconds between two looks at the journals, for the lines of progress."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,7 @@ def audit_apart(
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     how = [own.get(name, chosen) for name in names]
     concurrently: Any = process  # its types say mp_context, it reads context
-    apart = concurrently(timeout=limits.timeout, context=_context(names, how), daemon=False)(_audited)
+    apart = concurrently(timeout=limits.timeout, context=_context(names, how), daemon=False)(audited)
     for name in names:
         require_name(name)
     slow_first = sorted(range(len(names)), key=lambda number: quickness(names[number]))
@@ -136,7 +123,16 @@ def audit_apart(
                 while waiting and len(running) < limits.jobs:
                     number = waiting.pop(0)
                     name, folder, traced = names[number], folders[number], number not in untraced
-                    started_apart = apart(name, how[number], alpha, folder, limits, where=here, traced=traced)
+                    started_apart = apart(
+                        name,
+                        how[number],
+                        alpha,
+                        folder,
+                        limits.memory,
+                        where=here,
+                        traced=traced,
+                        writes_imports=limits.cache is not None,
+                    )
                     running[started_apart] = number
                     steps[number] = _Steps(name, folder, how[number].budget)
                 ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
@@ -173,7 +169,7 @@ class _Steps:
 
     def new(self) -> Iterator[str]:
         """Yield a line for each check that has ended since the last call."""
-        ended = [entry for entry in _journal(self._folder) if isinstance(entry, CheckResult)]
+        ended = [entry for entry in read_journal(self._folder) if isinstance(entry, CheckResult)]
         for check in ended[self.done :]:
             self.done, self._last, self._since = self.done + 1, check.name, time.monotonic()
             if check.status not in (Status.SKIPPED, Status.NOT_APPLICABLE, Status.NOT_RUN):
@@ -181,16 +177,16 @@ class _Steps:
 
     def now(self) -> str:
         """Return which check runs, for how long, and what it may take where it samples."""
-        names = [*_names(_journal(self._folder)), "report"]
+        names = [*_names(read_journal(self._folder)), "report"]
         check = names[names.index(self._last) + 1 if self._last in names else 0]
         took = time.monotonic() - self._since
         budget = f" (budget {self._budget:g} s)" if took > LOOK_SECONDS else ""
         return f"{self._name}: {check}, {took:.0f} s{budget}"
 
 
-def _names(journal: "Iterable[Entry]") -> list[str]:
+def _names(journal: Iterable[Entry]) -> list[str]:
     """Return the names of the checks of the kind that a journal names; of all, where it names none."""
-    kind = next((entry.kind for entry in journal if isinstance(entry, _LostSubject)), "")
+    kind = next((entry.kind for entry in journal if isinstance(entry, LostSubject)), "")
     return [check.name for check in SUITES.get(kind, CHECKS.values())]
 
 
@@ -206,52 +202,8 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> object:
     )
     # Not imported with our modules: commands that only wait for audits start half a second sooner.
     mathematics = ["scipy.optimize", "scipy.sparse", "scipy.stats"]
-    context.set_forkserver_preload(["spec_oracle.audit.isolation", *mathematics, *libraries])
+    context.set_forkserver_preload(["spec_oracle.audit.worker", *mathematics, *libraries])
     return context
-
-
-def _audited(
-    name: str,
-    options: AuditOptions,
-    alpha: float,
-    folder: Path,
-    limits: Isolation,
-    *,
-    where: Path,
-    traced: bool,
-) -> SubjectReport:
-    """Load and audit one subject, in its own process; journal and output are in ``folder``.
-
-    Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be.
-    """
-    started = time.time()
-    folder.mkdir()
-    os.chdir(where)
-    # What shrinks counterexamples would leave its own folder where the user works.
-    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(folder / "hypothesis"))
-    confine(folder / "output", limits.memory)
-    with (folder / "journal").open("wb") as journal:
-
-        def enter(entry: "Entry") -> None:
-            pickle.dump(entry, journal)
-            journal.flush()
-
-        try:
-            subject = as_subject(name, options)
-        except InvalidInputError as error:
-            return _unloaded(name, str(error), options, alpha, error=str(error))
-        except SpecOracleError as error:
-            return _unloaded(name, f"cannot be loaded: {error}", options, alpha, do=_MEND)
-        if not traced and isinstance(subject, SamplerSubject):
-            notes = (*subject.facts.notes, NOT_TRACED)
-            subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
-        enter(_known(subject))
-        report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
-        if limits.cache:
-            cache.write_imports(folder / IMPORTS, started)
-        with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
-            sys.stdout.flush()
-        return report
 
 
 def _may_run_untraced(folder: Path, future: "Future[SubjectReport]") -> bool:
@@ -259,36 +211,8 @@ def _may_run_untraced(folder: Path, future: "Future[SubjectReport]") -> bool:
     ended = future.exception()
     is_crash = isinstance(ended, ProcessExpired) and -(ended.exitcode or 0) in _CRASHES
     return is_crash and any(
-        isinstance(one, _LostSubject) and one.kind == "sampler" for one in _journal(folder)
+        isinstance(one, LostSubject) and one.kind == "sampler" for one in read_journal(folder)
     )
-
-
-@dataclass(frozen=True)
-class _LostSubject:
-    """What is left of a subject whose process is gone."""
-
-    name: str
-    kind: str = "unknown"
-    facts: Facts = NOTHING_DECLARED
-    num_paths: int = 1
-    place: str = ""
-    call_form: ClassVar[str] = ""
-    path_rule_at: ClassVar[None] = None
-    carries_state: ClassVar[bool] = False
-    drafts: ClassVar[None] = None
-    is_rerunnable: ClassVar[bool] = True
-
-    def plain_call(self, seed: int) -> None:
-        """Call nothing: the code is gone."""
-
-
-Entry: TypeAlias = CheckResult | _LostSubject
-"""What a journal holds."""
-
-
-def _known(subject: Subject) -> _LostSubject:
-    facts = replace(subject.facts, rule_at=None)
-    return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, subject.place)
 
 
 def _report(  # noqa: PLR0917
@@ -335,40 +259,19 @@ def _ending(code: int | None) -> str:
 
 def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha: float) -> SubjectReport:
     """Return the report on a subject whose process is gone: its journal, and why the rest is missing."""
-    known, checks = _LostSubject(name), []
-    for entry in _journal(folder):
+    known, checks = LostSubject(name), []
+    for entry in read_journal(folder):
         if isinstance(entry, CheckResult):
             checks.append(entry)
         else:
             known = entry
     if known.kind == "unknown":
-        return _with_output(_unloaded(name, reason, options, alpha), folder)
+        return _with_output(unloaded(name, reason, options, alpha), folder)
     done = {check.name for check in checks}
     missing = [check for check in _names([known]) if check not in done]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
     return _with_output(report_on(known, options, alpha, tuple(checks)), folder)
-
-
-_MEND: Final = "mend what keeps it from being loaded; `python -c 'import MODULE'` in this folder shows it"
-
-
-def _unloaded(
-    name: str, reason: str, options: AuditOptions, alpha: float, *, do: str = "", error: str = ""
-) -> SubjectReport:
-    remarks = Remarks(do=do)
-    checks = [CheckResult(check, Status.NOT_RUN, reason, remarks=remarks) for check in CHECKS]
-    return replace(report_on(_LostSubject(name), options, alpha, tuple(checks)), error=error)
-
-
-def _journal(folder: Path) -> "list[Entry]":
-    entries: list[Entry] = []
-    try:
-        with (folder / "journal").open("rb") as journal:
-            while True:
-                entries.append(pickle.load(journal))  # noqa: S301  # our own, in a folder of our own
-    except (OSError, EOFError, pickle.UnpicklingError):
-        return entries
 
 
 def _with_output(report: SubjectReport, folder: Path) -> SubjectReport:

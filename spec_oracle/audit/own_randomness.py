@@ -2,7 +2,8 @@
 
 A rule that draws by itself is enumerated as if it did not, so that its distribution would be invented. The
 same call, on requests of all of the audit's instances, is made twice with the same decisions, while numpy,
-``random`` and torch are watched (`spec_oracle.exact.interception.own_draws`). The contract is broken if a
+``random`` and torch are watched: seeds are ignored, so that code whose random numbers count does something
+else when it is called again. The contract is broken if a
 line of the user's code asks one of them for a number, or if the two calls emit different tokens: whatever
 generator is hidden in the rule. If that changes what is emitted on a share s of all requests, n requests are
 all emitted alike with probability (1 - s)^n: 1e-23 for s = 5 %, 3e-5 for s = 1 %, at n = 1,024.
@@ -10,12 +11,15 @@ all emitted alike with probability (1 - s)^n: 1e-23 for s = 5 %, 3e-5 for s = 1 
 What is drawn once and kept is no randomness of a call: a call before, on other rows, is not watched.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import Final, TypeAlias
+from pathlib import Path
+from types import FrameType
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,11 +31,16 @@ from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
-from spec_oracle.exact.interception.own_draws import watched_draws
+from spec_oracle.exact.interception import edge_draws
+from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
+from spec_oracle.places import is_users, running_at
 from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, ModelBound
 from verifiers.sampling import SamplingDecisions
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Call: TypeAlias = Callable[[], Integers]
 """A call of a rule that is prepared: it returns the emitted tokens, int [n]."""
@@ -122,3 +131,62 @@ def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecision
 def _said(what: str, place: str, subject: RuleSubject) -> str:
     do = _DO_ON_TREES if subject.on_trees else _DO
     return f"{what}{f' (at {place})' * bool(place)}: {do}"
+
+
+class _WatchedDraws(Ordinary):
+    """A `Source` of ordinary numbers that notes the ``lines`` of the user's code which ask for them.
+
+    Lines that call another package, which asks for them, are ``indirect``: a solver may start at random.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.lines: list[str] = []
+        self.indirect: list[str] = []
+
+    def multiple(self, first: int, last: int) -> int:
+        """Note the line, and draw."""
+        self._note()
+        return super().multiple(first, last)
+
+    def integer(self, count: int) -> int:
+        """Note the line, and draw."""
+        self._note()
+        return super().integer(count)
+
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002  (part of the interface)
+        """Return the real function, which notes the line first."""
+
+        def noted(*arguments: P.args, **keywords: P.kwargs) -> R:
+            self._note()
+            return real(*arguments, **keywords)
+
+        return noted
+
+    def _note(self) -> None:
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
+        while frame is not None and _passes_on(frame.f_code.co_filename):
+            frame = frame.f_back
+        is_direct = frame is not None and is_users(frame.f_code.co_filename)
+        (self.lines if is_direct else self.indirect).append(running_at(frame))
+
+
+_INTERCEPTION: Final = str(Path(edge_draws.__file__).parent)
+_OF_RANDOMNESS: Final = ("numpy", "torch")
+"""Packages through which the user's code asks for random numbers."""
+
+
+@lru_cache(maxsize=4096)
+def _passes_on(filename: str) -> bool:
+    """Whether a source file is ours, or of a library that is asked for random numbers."""
+    parts = Path(filename).parts
+    package = parts[parts.index("site-packages") + 1] if "site-packages" in parts else ""
+    return filename.startswith((__file__, _INTERCEPTION, "<")) or package in _OF_RANDOMNESS
+
+
+@contextmanager
+def watched_draws(array: str = "numpy", seed: int = 0) -> Iterator[_WatchedDraws]:
+    """Watch which code asks for random numbers; what it gets comes from a stream of the watch's own."""
+    watched = _WatchedDraws(seed)
+    with drawn_from(watched, array, seed):
+        yield watched

@@ -1,4 +1,4 @@
-"""The result of a check, and what `joint` found of the distribution besides: later checks may read both."""
+"""The result of a check, and the findings of `joint` on the distribution: later checks may read both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ class How(StrEnum):
     REPRESENTED = "represented"
     """As proven, but values that the code only stores or compares were run by representatives."""
     REPLAYED = "replayed"
-    """The code was handed its random numbers, beside a reference."""
+    """The code and a reference were run with the same given random numbers."""
     SAMPLED = "sampled"
     NOT_TRIED = "not tried"
     FAILED = "failed"

@@ -81,10 +81,8 @@ def audit_subject(
     results: dict[str, CheckResult] = {}
     context = replace(options.context(alpha), results=MappingProxyType(results))
     checks = SUITES[subject.kind] if suite is None else suite
-    asked = {
-        *(options.checks or ()),
-        *subject.facts.failures.reasons,
-    }  # by the user; others are left out without a word
+    # Checks that the user names are in the report even where the suite lacks them.
+    asked = {*(options.checks or ()), *subject.facts.failures.reasons}
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():

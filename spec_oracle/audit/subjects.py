@@ -41,7 +41,7 @@ def is_third_party(name: str) -> bool:
 
 
 def quickness(name: str) -> int:
-    """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
+    """Sort key: slow subjects first, so that no process starts one last."""
     if ":" in name:
         return 0
     if name in _rules():

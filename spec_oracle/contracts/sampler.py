@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from spec_oracle.arrays import Numbers, Size
-from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
+from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError, decided_for
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, Paths, StatefulVerifier, Verdict, numpy_decisions, torch_decisions
@@ -425,7 +425,7 @@ def require_finished(returned: object) -> None:
 
 def _misshaped(name: str, array: Numbers, axes: str, shape: tuple[int, ...]) -> str:
     if array.ndim == len(shape) and array.shape[0] == 1 < shape[0]:
-        return f"verify decided for 1 request, the batch has {shape[0]}: decide for all requests at once"
+        return decided_for(1, shape[0])
     return f"{name}: shape {array.shape}, expected {axes} = {shape}"
 
 

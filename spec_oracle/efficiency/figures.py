@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Rational
-from typing import Any
 
+from spec_oracle.arrays import Number
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
@@ -20,12 +20,12 @@ ROUNDING = 1e-9
 """Total variation that rounding may leave of a lossless verifier; rationals leave none."""
 
 
-def is_lossless(total_variation: Any) -> bool:
+def is_lossless(total_variation: Number) -> bool:
     """Whether a verifier of this total variation is lossless; rationals must be zero."""
     return bool(total_variation <= (0 if isinstance(total_variation, Rational) else ROUNDING))
 
 
-def marked(name: str, total_variation: Any) -> str:
+def marked(name: str, total_variation: Number) -> str:
     """Return the name of a verifier, with a mark behind a lossy one; None is no known total variation.
 
     >>> marked("token", 1e-17), marked("mine", 0.01)
@@ -42,9 +42,9 @@ class Optima:
     hand; ``single_path`` for one path drawn from q.
     """
 
-    single_path: Any
-    multi_path: Any
-    block_transport: Any
+    single_path: Number
+    multi_path: Number
+    block_transport: Number
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Efficiency:
 
     file: str
     verifier: str
-    block_efficiency: Any
-    total_variation: Any
-    accepted_length: tuple[Any, ...]
+    block_efficiency: Number
+    total_variation: Number
+    accepted_length: tuple[Number, ...]
     optima: Optima
-    optimum: Any
+    optimum: Number
     tree: DraftTrees | None = None
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class Efficiency:
         return marked(self.verifier, self.total_variation)
 
     @property
-    def share(self) -> Any:
+    def share(self) -> Number:
         """Block efficiency as a share of the optimum."""
         return None if self.optimum is None else self.block_efficiency / self.optimum
 

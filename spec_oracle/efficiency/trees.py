@@ -6,6 +6,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
+from spec_oracle.arrays import Number
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.drafting import ShapedTrees, TreeShape
@@ -117,7 +118,7 @@ class DraftTrees:
         with raising():
             return emission_law(rule, small, drafting=trees, **how)
 
-    def optimum(self, instance: Instance, *, exact: bool) -> Any:
+    def optimum(self, instance: Instance, *, exact: bool) -> Number:
         """Return the most tokens per call of any lossless rule; None where there are too many draft trees."""
         try:
             return tree_optimum(*self._on(instance), exact=exact).value

@@ -1,16 +1,59 @@
-"""The three arithmetics in which a verifier can be enumerated: numpy floats, rationals, torch tensors."""
+"""The three arithmetics in which a verifier can be enumerated: numpy floats, rationals, torch tensors.
+
+Rationals are `gmpy2.mpq` inside where it is installed, and `fractions.Fraction` in results.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Rational
 from typing import Any, Final
 
 import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.rationals import to_fractions, to_internal, whole_as_rationals
+from verifiers.arrays import Array
 
-Array = Any
+try:
+    from gmpy2 import mpq as _rational
+except ImportError:
+    _rational = Fraction
+
+
+def to_fraction(value: Any) -> Fraction:
+    """Return a rational of either type as a `Fraction`."""
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
+_to_internal = np.frompyfunc(_rational, 1, 1)
+_to_fraction = np.frompyfunc(to_fraction, 1, 1)
+
+
+def to_internal(values: Numbers) -> Numbers:
+    """Return an object array of the fastest rational type that is installed."""
+    return np.asarray(_to_internal(values), dtype=object)
+
+
+def to_fractions(values: Numbers) -> Numbers:
+    """Return an object array of `Fraction`."""
+    return np.asarray(_to_fraction(values), dtype=object)
+
+
+def whole_as_rationals(values: Numbers) -> Numbers:
+    """Return an object array in which whole numbers of any type are rationals; other floats stay floats."""
+    kinds = set(map(type, values.flat))
+    if all(issubclass(kind, Rational) and not issubclass(kind, Integral) for kind in kinds):
+        return values
+    return np.asarray(_whole_to_internal(values), dtype=object)
+
+
+def _whole(value: Any) -> Any:
+    is_whole = isinstance(value, Integral) or (not isinstance(value, Rational) and float(value).is_integer())
+    return _rational(int(value)) if is_whole else value
+
+
+_whole_to_internal = np.frompyfunc(_whole, 1, 1)
 
 
 def _unchanged(values: Array) -> Array:

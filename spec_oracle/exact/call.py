@@ -177,21 +177,25 @@ def _as_verdict(returned: object) -> Verdict:
 
 def checked_node(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:
     """Return the last accepted place, int [B]; raise `VerdictError` where there is no such place."""
-    node = _of_requests("node", verdict.node, drafts, chosen)
-    within("node", node, drafts.places, least=ROOT)
-    return node
+    return _checked("node", verdict.node, drafts, chosen, (ROOT, drafts.places))
 
 
 def checked_next_token(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> Integers:
     """Return the next token, int [B]; raise `VerdictError` where it is none of the vocabulary."""
-    token = _of_requests("next_token", verdict.next_token, drafts, chosen)
-    return within("next_token", token, drafts.vocab_size)
+    return _checked("next_token", verdict.next_token, drafts, chosen, (0, drafts.vocab_size))
 
 
-def _of_requests(name: str, values: Array, drafts: Drafts, chosen: Arithmetic) -> Integers:
-    numbers = chosen.to_numpy(values)
+def _checked(
+    name: str, values: Array, drafts: Drafts, chosen: Arithmetic, limits: tuple[int, int]
+) -> Integers:
+    """Return values int [B] that lie in the ``limits``, the last one excluded."""
+    numbers, (least, stop) = chosen.to_numpy(values), limits
     if numbers.shape != (drafts.batch,):
         raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {numbers.shape}")
+    wrong = ~((numbers >= least) & (numbers < stop))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise VerdictError(f"{name}: {numbers[row]} at row {row}, expected {least}..{stop - 1}")
     return numbers.astype(np.int64)
 
 
@@ -209,12 +213,3 @@ def no_mass(instance: Instance, like: Numbers) -> list[Numbers]:
     """Return zeros of the number type of ``like`` for the emissions of n tokens, flat [V^n], n = 1..L+1."""
     zero = like.sum() * 0
     return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
-
-
-def within(name: str, values: Numbers, stop: int, least: int = 0) -> Integers:
-    """Return values int [R] that lie in ``least``..stop-1; raise `VerdictError` for others."""
-    wrong = ~((values >= least) & (values < stop))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise VerdictError(f"{name}: {values[row]} at row {row}, expected {least}..{stop - 1}")
-    return values.astype(np.int64)

@@ -13,18 +13,33 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Integers
-from spec_oracle.exact.gap import Gap
+from spec_oracle.arrays import Floats, Integers, Number, Numbers
+from spec_oracle.toy import Context
 
 Ids: TypeAlias = tuple[int, ...]
 """Token ids of a prompt, of a completion, or of both."""
 
 Rows: TypeAlias = Callable[[Ids], Floats]
 """The row [V] of the token after a completion so far."""
+
+
+class Gap(NamedTuple):
+    """A sequence, its probability under the target, and as the verifier produces it."""
+
+    sequence: Context
+    expected: Number
+    actual: Number
+
+
+def largest_gap(expected: Numbers, actual: Numbers, shape: tuple[int, ...]) -> Gap:
+    """Return the sequence with the largest absolute gap; both laws flat over ``shape``."""
+    index = int(np.argmax(abs(actual - expected)))
+    sequence = tuple(map(int, np.unravel_index(index, shape)))
+    return Gap(sequence, expected[index], actual[index])
 
 
 def is_ended(completion: Ids, endings: Sequence[Ids]) -> bool:

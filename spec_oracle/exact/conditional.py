@@ -7,14 +7,14 @@ whatever the vocabulary.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
+from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import call_verifier, checked_next_token, checked_node, converted, fresh_state
 from spec_oracle.exact.enumeration import (
     Branches,
@@ -26,7 +26,7 @@ from spec_oracle.exact.enumeration import (
 from spec_oracle.exact.errors import TooManyBranchesError, require_time
 from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
-from verifiers import AnyVerifier, Drafts
+from verifiers import AnyVerifier, Drafts, Path
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
@@ -70,13 +70,6 @@ class ConditionalLaw:
         return float(sum(gaps)) / 2
 
 
-class Emitted(NamedTuple):
-    """What some requests emit: accepted tokens, and an array of those that follow, or an `OpenToken`."""
-
-    prefixes: Sequence[Context]
-    next_token: Any
-
-
 class RunOutcome(NamedTuple):
     """What one run comes to: the accepted tokens, the one that follows (maybe `OPEN`), and the probability.
 
@@ -107,44 +100,29 @@ def conditional_laws(
     """
     chosen = arithmetic(array=array, dtype=dtype)
 
-    def run(rows: Integers, decisions: ScriptedDecisions) -> Emitted:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
         require_time(end)
         some = drafts.take(rows)
         given = converted(some, chosen)
         verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]
         path = some.path_to(checked_node(verdict, given, chosen))
-        accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
-        is_open = isinstance(verdict.next_token, OpenToken)
-        next_token = verdict.next_token if is_open else checked_next_token(verdict, given, chosen)
-        return Emitted([tuple(tokens[:length]) for tokens, length in accepted], next_token)
+        if isinstance(verdict.next_token, OpenToken):
+            return path, verdict.next_token
+        return path, checked_next_token(verdict, given, chosen)
 
+    found: list[list[RunOutcome]] = [[] for _ in range(drafts.batch)]
     numbers = 2 * (drafts.places + 1) * drafts.vocab_size
-    return laws_after(run, drafts.tokens, drafts.vocab_size, MOST_NUMBERS // numbers, chosen)
-
-
-def laws_after(
-    run: Callable[[Integers, ScriptedDecisions], Emitted],
-    drafted: Integers,
-    vocab_size: int,
-    most_rows: int,
-    chosen: Arithmetic,
-) -> list[ConditionalLaw]:
-    """Return the law of the emission of every request, whose ``drafted`` tokens are int [B, n].
-
-    ``run(rows, decisions)`` verifies some of the requests, ``most_rows`` at a time. Errors as above.
-    """
-    found: list[list[RunOutcome]] = [[] for _ in drafted]
     for branches in enumerate_branches(
         run,
-        np.ones(len(drafted)),
-        max_rows=max(1, most_rows),
+        np.ones(drafts.batch),
+        max_rows=max(1, MOST_NUMBERS // numbers),
         arithmetic=chosen,
         leave_open=True,
-        looked_at=drafted,
+        looked_at=drafts.tokens,
     ):
-        for row, outcome in _outcomes(branches, vocab_size, chosen):
+        for row, outcome in _outcomes(branches):
             found[row].append(outcome)
-    return [law_of(vocab_size, outcomes) for outcomes in found]
+    return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
 
 
 def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:
@@ -167,21 +145,21 @@ def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:
     return ConditionalLaw(dict(leaves), assumed)
 
 
-def _outcomes(
-    branches: Branches[Emitted], vocab_size: int, chosen: Arithmetic
-) -> Iterator[tuple[int, RunOutcome]]:
+def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator[tuple[int, RunOutcome]]:
     """Yield the request and the outcome of every finished branch."""
-    prefixes, next_token = branches.result
-    is_open = isinstance(next_token, OpenToken)
-    last = None if is_open else chosen.to_numpy(next_token)
-    tokens = np.arange(vocab_size)
+    path, following = branches.result
+    accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
+    prefixes = [tuple(tokens[:length]) for tokens, length in accepted]
     for number, (row, weight, known) in enumerate(
         zip(branches.rows.tolist(), branches.weight.tolist(), branches.represented, strict=True)
     ):
         stand, alike = known or Represented()
-        following = OPEN if last is None else int(last[number])
-        if stand is not None and stand.value != following:
+        opened: tuple[Stand, ...] = ()
+        token = OPEN if isinstance(following, OpenToken) else int(following[number])
+        if isinstance(following, OpenToken):
+            chances = following.chances[number]
+            opened = (Stand(OPEN, np.arange(len(chances)), chances),)
+        if stand is not None and stand.value != token:
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
-        opened = None if last is not None else Stand(OPEN, tokens, next_token.chances[number])
-        stands = tuple(one for one in (stand, opened) if one is not None)
-        yield row, RunOutcome(prefixes[number], following, weight, stands, alike)
+        stands = opened if stand is None else (stand, *opened)
+        yield row, RunOutcome(prefixes[number], token, weight, stands, alike)

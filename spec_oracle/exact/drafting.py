@@ -18,15 +18,15 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Number, Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.arithmetic import to_internal
 from spec_oracle.exact.errors import require_time
-from spec_oracle.exact.rationals import to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_whole
 from verifiers import EMPTY, ROOT, Siblings
 from verifiers.arrays import Array, arange_like, namespace, normalised
 from verifiers.drafts import parents_of_paths
 from verifiers.parts.multisets import multisets
-from verifiers.parts.top_draft_law import child_law
+from verifiers.rules.top_draft import child_law
 
 MAX_TREES: Final = 5_000_000
 

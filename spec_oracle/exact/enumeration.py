@@ -13,15 +13,14 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.errors import ContractError, SpecOracleError
+from spec_oracle.errors import ContractError, SpecOracleError, decided_for
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from spec_oracle.places import running_at
-from verifiers.arrays import is_nan, minimum_one, positive_part
+from verifiers.arrays import Array, is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
-Array = Any
 
 MASS_TOLERANCE = 1e-9
 
@@ -41,7 +40,7 @@ class _Undecided(Exception):  # noqa: N818  # a signal, not an error
 class OpenToken:
     """The answer to a categorical decision, one for every row, that is not taken yet.
 
-    The code under test may return it as it is; whatever else it does with it takes the decision first.
+    The code under test may return it as it is; any other use takes the decision first.
     ``chances`` [rows, outcomes] is its law.
     """
 
@@ -70,13 +69,16 @@ class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
     ``script`` holds what was asked and answered, one `_Decided` per call; certain answers are added to it.
-    ``chosen`` translates between the arrays of the code under test and numpy. The first axis of every request
-    must be the batch. With ``leave_open``, the first categorical decision of one
+    ``chosen`` translates between the arrays of the code under test and numpy. A call that does not decide for
+    all ``batch`` rows raises `ContractError`. With ``leave_open``, the first categorical decision of one
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
-    def __init__(self, script: list["_Decided"], chosen: Arithmetic, *, leave_open: bool = False) -> None:
+    def __init__(
+        self, script: list["_Decided"], batch: int, chosen: Arithmetic, *, leave_open: bool = False
+    ) -> None:
         self._script = script
+        self._batch = batch
         self._position = 0
         self._chosen = chosen
         self._leave_open = leave_open
@@ -84,7 +86,7 @@ class ScriptedDecisions:
 
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
-        chance = self._chosen.to_numpy(probability)
+        chance = self._of_all(probability)
         _refuse(is_nan(chance), self._position, "a probability is NaN")
         chance = minimum_one(positive_part(self._chosen.chances(chance)))
         answer = self._next(np.stack([1 - chance, chance], axis=-1), chance.shape)
@@ -92,7 +94,7 @@ class ScriptedDecisions:
 
     def categorical(self, weights: Array) -> Array:
         """Answer with an index from the script; refuses negative, NaN and all-zero weights."""
-        weight = self._chosen.to_numpy(weights)
+        weight = self._of_all(weights)
         _refuse(is_nan(weight), self._position, "a weight is NaN")
         _refuse(weight < 0, self._position, "a weight is negative")
         weight = self._chosen.chances(weight)
@@ -103,6 +105,14 @@ class ScriptedDecisions:
             self.open = OpenToken(chances)
             return self.open
         return self._chosen.from_numpy(self._next(chances, weight.shape[:-1]))
+
+    def _of_all(self, asked: Array) -> Numbers:
+        """Return what the code asks as numpy's; raises `ContractError` unless it asks for all rows."""
+        numbers = self._chosen.to_numpy(asked)
+        if numbers.shape[:1] != (self._batch,):
+            requests = len(numbers) if numbers.ndim else 1
+            raise ContractError(f"{decided_for(requests, self._batch)}{_place()}")
+        return numbers
 
     def _is_open(self, chances: Numbers) -> bool:
         """Whether a decision may be left open; not a certain one of rationals, which may be of floats."""
@@ -159,12 +169,17 @@ def _require_rationals(asked: Numbers, decision: int) -> None:
     kinds = {kind for kind in set(map(type, asked.flat)) if not issubclass(kind, Rational)}
     for index, chance in np.ndenumerate(asked) if kinds else ():
         if type(chance) in kinds:
-            place = running_at(sys._getframe())  # noqa: SLF001  (the documented way to one's own stack)
             raise ContractError(
                 f"decision {decision}: the probability {float(chance):.6g} of outcome {index[-1]} for "
-                f"request {index[0]} is a float{f' (at {place})' * bool(place)}: with --exact compute with "
+                f"request {index[0]} is a float{_place()}: with --exact compute with "
                 "the numbers of the arrays, or make constants by `filled(x, 0.5)` of verifiers.arrays"
             )
+
+
+def _place() -> str:
+    """Return " (at file:line)" of the user's line that asks for a decision, "" where there is none."""
+    place = running_at(sys._getframe())  # noqa: SLF001  (the documented way to one's own stack)
+    return f" (at {place})" * bool(place)
 
 
 def _refuse(bad: Booleans, decision: int, what: str) -> None:
@@ -174,7 +189,7 @@ def _refuse(bad: Booleans, decision: int, what: str) -> None:
 
 
 class Represented(NamedTuple):
-    """What a branch stands for beside itself, and its values that should lead to what others lead to."""
+    """The outcomes that a branch represents, and its values that should lead to the same as others."""
 
     stand: Stand | None = None
     alike: tuple[Alike, ...] = ()
@@ -224,8 +239,8 @@ def enumerate_branches(
     look, few of many outcomes are run: see `representatives`.
 
     Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
-    randomness from elsewhere, `ContractError` for floats among rationals, `TooManyBranchesError` where a
-    decision follows one of which few outcomes are run.
+    randomness from elsewhere, `ContractError` for floats among rationals and for decisions that are not those
+    of all rows, `TooManyBranchesError` where a decision follows one of which few outcomes are run.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
@@ -233,7 +248,7 @@ def enumerate_branches(
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
-        decisions = ScriptedDecisions(branch.script, arithmetic, leave_open=leave_open)
+        decisions = ScriptedDecisions(branch.script, len(branch.rows), arithmetic, leave_open=leave_open)
         try:
             result = run(branch.rows, decisions)
         except Exception as error:
@@ -257,11 +272,6 @@ def enumerate_branches(
 
 def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
-    if len(chances) != len(branch.rows):
-        raise DecisionError(
-            f"decision {len(branch.script)}: verify decided for {len(chances)} requests, the batch has "
-            f"{len(branch.rows)}; decide for all requests at once"
-        )
     if looked_at is not None and chances.shape[1] == 1:
         return _expand_few(branch, chances[:, 0], looked_at)
     source = np.arange(len(branch.rows))

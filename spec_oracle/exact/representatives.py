@@ -1,4 +1,4 @@
-"""Which outcomes of a random decision are run, and what stands for those that are not: the one policy.
+"""Which outcomes of a random decision are run, and which of them represent the others: the one policy.
 
 To sample one of 150,000 tokens would take as many runs. There are two ways out, both on request:
 

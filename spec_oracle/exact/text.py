@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Integers, Numbers
+from spec_oracle.arrays import Integers, Number, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import (
@@ -21,17 +21,19 @@ from spec_oracle.exact.call import (
     paths_of,
     prepared_call,
 )
+from spec_oracle.exact.completions import Gap, largest_gap
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.errors import require_time
-from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_whole
 from verifiers import AnyVerifier, State, drafting_of
 
-Mass: TypeAlias = Any
 _Key: TypeAlias = tuple[Any, ...]
+
+_DIGITS: Final = 12
+"""Digits behind the point in which the floats of equal states agree."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class DecodedLaw:
     expected: Numbers
 
     @cached_property
-    def total_variation(self) -> Any:
+    def total_variation(self) -> Number:
         """Half the summed gaps; 0 means that the text is the target's."""
         return abs(self.law - self.expected).sum() / 2
 
@@ -64,7 +66,7 @@ class _OpenText:
 
     text: Context
     state: State
-    mass: Mass
+    mass: Number
 
 
 def decoded_law(
@@ -175,7 +177,7 @@ def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
 
     def key(item: _OpenText) -> _Key:
         numbers = [x for array in item.state for x in array.reshape(-1).tolist()]
-        return item.text, *(round(x, 12) if isinstance(x, float) else x for x in numbers)
+        return item.text, *(round(x, _DIGITS) if isinstance(x, float) else x for x in numbers)
 
     return [replace(same[0], mass=sum(item.mass for item in same)) for same in _grouped(items, key)]
 
@@ -226,8 +228,30 @@ class _FurtherCalls:
         ):
             tau, emitted, state = branches.result
             after = [self._chosen.to_numpy(array) for array in state]
-            for row, mass in enumerate(branches.weight):
+            first, alike = _distinct_rows([emitted, *after])
+            masses = np.full(len(first), self.zero)
+            np.add.at(masses, alike, branches.weight)
+            for row, mass in zip(first.tolist(), masses, strict=True):
                 tokens = tuple(emitted[row, : tau[row] + 1].tolist())
                 one = tuple(array[row : row + 1] for array in after)
                 continuations.append(_OpenText(text + tokens, one, mass))
-        return _merged(continuations)
+        return continuations
+
+
+def _distinct_rows(arrays: Sequence[Numbers]) -> tuple[Integers, Integers]:
+    """Return the first row of each kind, int [D], and the kind of every row, int [R], of arrays [R, ...].
+
+    Rows of one kind are equal in all arrays; floats that differ by rounding only are equal.
+    """
+    rows = len(arrays[0])
+    kind = np.zeros(rows, dtype=np.int64)
+    for column in (column for array in arrays for column in array.reshape(rows, -1).T):
+        if column.dtype == object:  # of any type: they have no order
+            numbers: dict[Any, int] = {}
+            codes = np.array([numbers.setdefault(value, len(numbers)) for value in column])
+        else:
+            codes = np.unique(np.round(column, _DIGITS), return_inverse=True)[1]
+        kind = np.unique(kind * rows + codes, return_inverse=True)[1]
+    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[kind]

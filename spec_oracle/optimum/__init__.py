@@ -1,20 +1,23 @@
 """The best that any lossless verifier can reach, in rationals, with certificates and their checker."""
 
 from spec_oracle.optimum.certificates import (
+    CertificateError,
     Optimum,
     SelectionCertificate,
     SinglePathCertificate,
     TransportCertificate,
+    check_certificate,
 )
-from spec_oracle.optimum.check import CertificateError, check_certificate
 from spec_oracle.optimum.optima import (
+    ROUNDING,
+    ProvenBound,
     block_transport_optimum,
     checked_optima,
     multi_path_optimum,
+    proven_bound,
     single_path_optimum,
     tree_optimum,
 )
-from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 
 __all__ = [
     "ROUNDING",

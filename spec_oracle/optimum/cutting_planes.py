@@ -11,7 +11,7 @@ for every set U. With the drops d(v) = c(ceiling of v) - c(v) >= 0 as variables 
 one variable a node and as many rows as there are sets; but only violated ones are ever added: solve exactly,
 find sets that want too much (independent paths: by a sort; enumerated trees: by a maximum flow), and repeat.
 Each round adds a new set, so the method ends, with a proof that all is served. The multipliers y of the rows
-give the potentials mu(u) = sum of y over the sets with u in them, and mu proves optimality (`check`).
+give the potentials mu(u) = sum of y over the sets with u in them, and mu proves optimality (`certificates`).
 
 Floats only save rounds: HiGHS names the sets that limit its optimum, which alone fix the value, and of the
 many budgets of that value the exact one next to the float one is nearly always within all other sets too.

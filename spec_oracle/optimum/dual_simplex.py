@@ -1,11 +1,9 @@
 """Exact linear programs whose rows arrive one by one: the dual simplex method in rationals."""
 
-from typing import Any
-
 import numpy as np
 
-from spec_oracle.arrays import Booleans, Floats, Numbers
-from spec_oracle.exact.rationals import to_internal
+from spec_oracle.arrays import Booleans, Floats, Number, Numbers
+from spec_oracle.exact.arithmetic import to_internal
 
 ROUNDING = 1e-9
 """What is smaller in a float solution is taken for 0."""
@@ -27,7 +25,7 @@ class CoveringProgram:
         self._size = len(cost)
         self._zero = cost.sum() * 0
         self._dictionary = np.append(cost, self._zero)[None, :]
-        self._rows: list[tuple[Numbers, Any]] = []
+        self._rows: list[tuple[Numbers, Number]] = []
         self._basic: list[int] = []
         self._nonbasic = list(range(self._size))
 
@@ -54,7 +52,7 @@ class CoveringProgram:
                 spread[name - first] = value
         return spread
 
-    def add(self, coefficients: Numbers, bound: Any) -> None:
+    def add(self, coefficients: Numbers, bound: Number) -> None:
         """Demand ``coefficients`` . x >= ``bound`` too; ``coefficients`` [n]."""
         row = np.full(self._size + 1, self._zero)
         row[-1] = -bound

@@ -1,25 +1,37 @@
-"""The best block efficiency with one draft path and over K, without and with carry-over."""
+"""The best block efficiency with one draft path and over K, without and with carry-over.
 
+In rationals, or, of instances too large for these, in floats and bounded by weak duality: HiGHS proposes
+potentials mu. Whatever they are, they prove a bound, which is computed here from the instance and mu alone
+(`certificates`); so the solver's tolerances can make the bound loose, never wrong. Rounding in float64 is all
+that separates it from a proof: below `ROUNDING` tokens at the sizes that fit here.
+"""
+
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from spec_oracle.arrays import Floats, Integers, Numbers
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.arithmetic import to_fraction, to_fractions
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.exact.rationals import to_fraction, to_fractions
 from spec_oracle.optimum.certificates import (
     Certificate,
     Optimum,
     SelectionCertificate,
     SinglePathCertificate,
     TransportCertificate,
+    check_certificate,
 )
-from spec_oracle.optimum.check import check_certificate
-from spec_oracle.optimum.cutting_planes import best_budgets, drafts_of
+from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafted, best_budgets, drafts_of, float_optimum
 from spec_oracle.optimum.paths import IndependentPaths
 from spec_oracle.optimum.trees import PrefixTree
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Siblings
+
+ROUNDING = 1e-10
+"""Tokens by which float64 may round a proven bound."""
 
 
 def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
@@ -108,11 +120,8 @@ def _optimum(
     instance: Instance, drafting: Siblings | Drafting, *, carry_over: bool, exact: bool
 ) -> Optimum[Certificate]:
     numbers = require_instance_of(instance, "instance", Instance).exact
-    drafts = drafts_of(numbers, drafting)
-    prefixes = drafts.prefixes
-    target = prefixes.joint(numbers.target)
-    ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
-    best = best_budgets(target, ceiling, drafts)
+    target, ceiling, drafts = _program(numbers, drafting, carry_over=carry_over)
+    prefixes, best = drafts.prefixes, best_budgets(target, ceiling, drafts)
     # By strong duality the potentials prove just this value; the checker finds out for itself.
     value = to_fraction(target @ best.budgets)
     potentials = prefixes.table(best.potentials)
@@ -133,6 +142,16 @@ def _optimum(
     return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
 
 
+def _program(
+    numbers: Instance, drafting: Siblings | Drafting, *, carry_over: bool
+) -> tuple[Numbers, Integers, Drafted]:
+    """Return target [N], ceiling int [N] and drafts, the arguments of `cutting_planes.best_budgets`."""
+    drafts = drafts_of(numbers, drafting)
+    prefixes = drafts.prefixes
+    ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
+    return prefixes.joint(numbers.target), ceiling, drafts
+
+
 def checked_optima(
     instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
 ) -> dict[str, Optimum[Any]]:
@@ -148,3 +167,52 @@ def checked_optima(
     for optimum in found.values():
         check_certificate(instance, optimum.certificate)
     return found
+
+
+@dataclass(frozen=True)
+class ProvenBound:
+    """``bound``: tokens per call that no lossless verifier exceeds; ``attained``: what the solver reaches."""
+
+    bound: float
+    attained: float
+
+    @property
+    def gap(self) -> float:
+        """How far the bound may lie above the optimum, in tokens; the solver's tolerances are part of it."""
+        return self.bound - self.attained
+
+
+def proven_bound(
+    instance: Instance,
+    *,
+    drafting: Siblings = Siblings.INDEPENDENT,
+    carry_over: bool = False,
+    gap: float = AGREEMENT,
+) -> ProvenBound:
+    """Bound the block efficiency of any lossless verifier of ``instance``, in tokens, in float64.
+
+    The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Over
+    independent paths the search ends where bound and attained are within ``gap`` tokens. Raises
+    `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on contexts or draft
+    tuples.
+    """
+    numbers = require_instance_of(instance, "instance", Instance).floats
+    masses, ceiling, drafts = _program(numbers, drafting, carry_over=carry_over)
+    target = masses.astype(np.float64)
+    best = float_optimum(target, ceiling, drafts, gap)
+    if best is None:
+        raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
+    bound = potential_bound(target, ceiling, drafts, best.potentials)
+    return ProvenBound(bound, float(target @ best.budgets))
+
+
+def potential_bound(target: Floats, ceiling: Integers, drafts: Drafted, potentials: Floats) -> float:
+    """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Budgets and the optimum").
+
+    Arguments as in `cutting_planes.best_budgets`.
+    """
+    gain = target * (1 - potentials + potentials[drafts.prefixes.parent])
+    gain[0] -= target[0] * potentials[0]  # the root has no parent term
+    for node in range(len(gain) - 1, 0, -1):
+        gain[ceiling[node]] += max(gain[node], 0.0)
+    return drafts.expected_highest(potentials) + float(gain[0])

@@ -10,11 +10,10 @@ with s(all) = 1 (docs/theory.md, "Budgets and the optimum"). V^L numbers, whatev
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
+from spec_oracle.arrays import Booleans, Floats, Integers, Number, Numbers
 from spec_oracle.optimum.trees import PrefixTree
 
 SAME_RATIO = 1e-12
@@ -37,7 +36,7 @@ class IndependentPaths:
         """Draft probability of each whole path, [V^L]."""
         return self.draft[self.prefixes.starts[-2] :]
 
-    def hit(self, mass: Any) -> Any:
+    def hit(self, mass: Number) -> Number:
         """Return H: the probability that one of the paths is in a set of this draft probability."""
         if self.draft.dtype == object:
             return 1 - (1 - mass) ** self.num_paths
@@ -48,7 +47,7 @@ class IndependentPaths:
         """The same in floats."""
         return replace(self, draft=self.draft.astype(np.float64))
 
-    def mass_touching(self, chosen: Booleans) -> Any:
+    def mass_touching(self, chosen: Booleans) -> Number:
         """Return the probability that one of the paths passes one of the ``chosen`` bool [N] nodes."""
         under = chosen.copy()
         for node, above in enumerate(self.prefixes.parent):

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
+from spec_oracle.arrays import Booleans, Floats, Integers, Number, Numbers
+from spec_oracle.exact.arithmetic import to_fractions, to_internal
 from spec_oracle.exact.call import paths_of
 from spec_oracle.exact.drafting import Drafting, in_rationals
-from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.size import require_memory
 from verifiers import Siblings
@@ -64,7 +63,7 @@ class PrefixTree:
         return dict(zip(self.contexts, to_fractions(values), strict=True))
 
     def joint(self, model: ToyModel) -> Numbers:
-        """Return the joint probability of each node, [N], in fast rationals (see `exact.rationals`)."""
+        """Return the joint probability of each node, [N], in fast rationals (see `exact.arithmetic`)."""
         require_memory(self.vocab_size, max(self.depth - 1, 0), exact=True)
         laws = [model.joint(0)]
         for length in range(self.depth):
@@ -92,7 +91,7 @@ class DistinctTrees:
             tree[nodes] = True
         return touches
 
-    def mass_touching(self, chosen: Booleans) -> Any:
+    def mass_touching(self, chosen: Booleans) -> Number:
         """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
         return self.probability[self._touches[:, chosen].any(axis=1)].sum()
 

@@ -25,10 +25,12 @@ from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess, log_e_value
 from spec_oracle.statistics.goodness_of_fit import (
     GoodnessOfFit,
+    Homogeneity,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
+    homogeneity,
+    homogeneity_p_value,
 )
-from spec_oracle.statistics.homogeneity import Homogeneity, homogeneity, homogeneity_p_value
 from spec_oracle.statistics.intervals import (
     OffendingCell,
     TotalVariationInterval,

@@ -21,7 +21,6 @@ True
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -29,10 +28,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers
-from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e_values_by_size
-from spec_oracle.statistics.intervals import total_variation_interval
-from spec_oracle.statistics.power import smallest_detectable_tv_by_joint_e_process
-from spec_oracle.statistics.verification_bets import KINDS, Bet
+from spec_oracle.statistics.token_tests import FIRST, KINDS, LAST, Bet, ByOrder, ByPlace, ByRow
 
 T = TypeVar("T")
 
@@ -50,16 +46,6 @@ RANGES: Final = 10
 
 PERIODS: Final = (4, 8, 16, 32, 64, 128, 256)
 """Places that are judged apart: each of so many in turn, as blocks, pages and budgets of tokens have them."""
-
-FIRST, LAST = 64, 16
-"""So many first places of a completion, and last ones of the longest context, are judged each alone."""
-
-MOST_CELLS: Final = 64
-MOST_ROWS: Final = 2000
-LEAST_CHANCE: Final = 1e-3
-LEAST_DOUBT: Final = 1e-3
-"""Of rows that are judged apart: their cells and their number, the chance from which on a token has a cell of
-its own, and the part of it by which rows may be off."""
 
 LEAST_Q: Final = 1e-12
 BY_P: Final = "by p"
@@ -123,222 +109,6 @@ def part(scored: Scored, start: int, end: int) -> Scored:
     return Scored(scored.masses[here], scored.came[here], drafts, doubt, relative=relative)
 
 
-@dataclass
-class Test:
-    """Tokens of one kind in one order: counts of equal bins [G, C] of u, for each of G things known before.
-
-    ``log_e`` [J] are log e-values by size of the defect, ``doubt`` the sum of that of its tokens.
-    """
-
-    order: str
-    where: str
-    weight: float
-    counts: Integers
-    log_e: Floats = field(default_factory=lambda: np.zeros(len(DEFECT_SIZES)))
-    doubt: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The order and the tokens."""
-        return f"{self.order}, {self.where}"
-
-    @property
-    def tokens(self) -> int:
-        """How many were counted."""
-        return int(self.counts.sum())
-
-    @property
-    def log_e_value(self) -> float:
-        """Average over the sizes, nats."""
-        return float(np.logaddexp.reduce(self.log_e)) - math.log(len(self.log_e))
-
-    def observe(self, cells: Integers, given: Integers, doubt: Floats) -> None:
-        """Add tokens int [T], in the order in which they came; each is bet on by those before it.
-
-        The bet on a bin relative to its probability is r_i = (n_i C + a) / (n + a). A right distribution is
-        within ``doubt`` of the assumed one, so that the mean of r is 1 + doubt (max r - min r) at most: it is
-        divided by that, and stays an e-process for distributions that differ from token to token.
-        """
-        if not len(cells):
-            return
-        if not doubt.any():  # then the order does not matter
-            counts = self.counts.copy()
-            np.add.at(counts, (given, cells), 1)
-            law = np.full(counts.shape[1], 1 / counts.shape[1])
-            before, after = log_e_values_by_size([self.counts, counts], law).sum(axis=1)
-            self.counts, self.log_e = counts, self.log_e + after - before
-            return
-        size, every = self.counts.shape[1], np.arange(len(cells))
-        hot = np.zeros((len(cells), *self.counts.shape), dtype=np.int64)
-        hot[every, given, cells] = 1
-        before = (self.counts + np.cumsum(hot, axis=0) - hot)[every, given][:, None, :]
-        a = concentrations(size)[:, None]
-        ratio = (before * size + a) / (before.sum(axis=2, keepdims=True) + a)
-        price = np.log1p(doubt[:, None] * np.ptp(ratio, axis=2))
-        self.log_e = self.log_e + (np.log(ratio[every, :, cells]) - price).sum(axis=0)
-        self.counts = self.counts + hot.sum(axis=0)
-        self.doubt += float(doubt.sum())
-
-    def detects(self, alpha: float) -> float:
-        """Return the TV a token between its bins that it detects, infinite where there is none.
-
-        A defect of d in TV adds 2 d^2 a token to the evidence at least, and doubt takes off 4 d doubt.
-        """
-        groups, size = self.counts.shape
-        draws = [self.tokens // groups] * groups
-        if not all(draws):
-            return math.inf
-        laws = [np.full(size, 1 / size)] * groups
-        alone = smallest_detectable_tv_by_joint_e_process(draws, laws, alpha=alpha * self.weight)
-        return alone + 2 * self.doubt / self.tokens
-
-    def least_tv(self, alpha: float) -> float:
-        """Return a lower confidence bound of the TV a token."""
-        if not self.tokens:
-            return 0.0
-        law = np.full(self.counts.size, 1 / self.counts.size)
-        bound = total_variation_interval(self.counts.ravel(), law, alpha=alpha).lower
-        return max(0.0, bound - self.doubt / self.tokens)
-
-
-@dataclass
-class ByPlace:
-    """Tokens in one order, by their place: counts [G, C] of bins of u for each of G groups of places.
-
-    One e-process a group; ``log_e`` [G, J] are log e-values by size of the defect. The e-value of all is
-    their mean, so that a defect in one group costs no more than log G nats. Groups of a ``period`` are places
-    modulo that number; where it is 0 they are the first places, each alone, and all later ones together.
-    Absolute places count the prompt; of a period of 0 they are counted from the end of the longest context.
-    """
-
-    order: str
-    period: int
-    is_absolute: bool
-    weight: float
-    counts: Integers
-    log_e: Floats = field(init=False)
-    doubt: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.log_e = np.zeros((len(self.counts), len(DEFECT_SIZES)))
-
-    def observe(self, u: Floats, places: Integers, doubt: Floats) -> None:
-        """Add tokens int [T] that came at these places."""
-        if not len(u):
-            return
-        size = self.counts.shape[1]
-        given = places % self.period if self.period else np.minimum(places - 1, len(self.counts) - 1)
-        cells = np.asarray(u * size, dtype=np.int64)
-        self.doubt += float(doubt.sum())
-        counts = self.counts.copy()
-        np.add.at(counts, (given, cells), 1)
-        before, after = log_e_values_by_size([self.counts, counts], np.full(size, 1 / size))
-        # A law within ``doubt`` makes the mean of a bet 1 + doubt size at most: it is divided by that.
-        price = np.bincount(given, np.log1p(doubt * size), minlength=len(counts))
-        self.counts, self.log_e = counts, self.log_e + (after - before) - price[:, None]
-
-    @property
-    def tokens(self) -> int:
-        """How many were counted."""
-        return int(self.counts.sum())
-
-    @property
-    def log_e_value(self) -> float:
-        """Average over groups and sizes, nats."""
-        return float(np.logaddexp.reduce(self.log_e, axis=None)) - math.log(self.log_e.size)
-
-    @property
-    def _worst(self) -> int:
-        return int(np.logaddexp.reduce(self.log_e, axis=1).argmax())
-
-    @property
-    def name(self) -> str:
-        """The order and the places with the most evidence."""
-        if not self.period and self.is_absolute:
-            last = f"{self._worst} places before the last one that the context holds"
-            return f"{self.order}, {last if self._worst < LAST else 'before these'}"
-        if not self.period:
-            beyond = f"from token {len(self.counts)} on"
-            return f"{self.order}, {f'token {self._worst + 1}' if self._worst < FIRST else beyond}"
-        whole = " of prompt and completion" * self.is_absolute
-        return f"{self.order}, at places {self._worst} modulo {self.period}{whole}"
-
-    def least_tv(self, alpha: float) -> float:
-        """Return a lower confidence bound of the TV a token at these places."""
-        counts = self.counts[self._worst]
-        if not counts.any():
-            return 0.0
-        law = np.full(len(counts), 1 / len(counts))
-        bound = total_variation_interval(counts, law, alpha=alpha / len(self.counts)).lower
-        return max(0.0, bound - self.doubt / self.tokens)
-
-
-@dataclass
-class ByRow:
-    """Tokens after equal next-token distributions: counts [C] of each token, for each distribution.
-
-    Models of few contexts, and texts that repeat themselves, have the same distribution again and again.
-    What verification gets wrong is another thing in each of them, and cancels in one order for all. The
-    e-value is the product over the distributions: a token is bet on by those before it that had the same one.
-    ``log_e`` [J] are log e-values by size of the defect.
-    """
-
-    weight: float
-    counts: dict[bytes, Integers] = field(default_factory=dict)
-    doubt: float = 0.0
-    tokens: int = 0
-
-    order = "after equal next-token distributions"
-    name = order
-
-    def __post_init__(self) -> None:
-        self._log_e: dict[bytes, Floats] = {}
-        self._laws: dict[bytes, Floats] = {}
-        self._prices: dict[bytes, float] = {}
-        self.log_e = np.zeros(len(DEFECT_SIZES))
-
-    def observe(self, masses: Floats, came: Integers, doubt: Floats) -> None:
-        """Add tokens int [T] by their distributions [T, C]; those that may be off by much are left out."""
-        if masses.shape[1] > MOST_CELLS:
-            return
-        fresh: dict[bytes, Integers] = {}
-        prices: dict[bytes, float] = defaultdict(float)
-        for row, cell, off in zip(masses, came.tolist(), doubt.tolist(), strict=True):
-            if not np.isfinite(row).all() or off > LEAST_DOUBT * LEAST_CHANCE:
-                continue
-            key = row.tobytes()
-            if key not in self.counts:
-                if len(self.counts) >= MOST_ROWS:
-                    continue
-                law = self._laws[key] = _likely(row)
-                self.counts[key], self._log_e[key] = np.zeros(len(law), np.int64), np.zeros_like(self.log_e)
-            size = len(self.counts[key])
-            fresh.setdefault(key, np.zeros(size, np.int64))[min(cell, size - 1)] += 1
-            # A bet is 1 / LEAST_CHANCE at most, so that its mean is 1 + off / LEAST_CHANCE at most under a
-            # law that is off by so much: it is divided by that.
-            prices[key] += math.log1p(off / LEAST_CHANCE)
-        for key, counts in fresh.items():
-            self.counts[key] = self.counts[key] + counts
-            found = log_e_values_by_size(self.counts[key], self._laws[key])
-            self._prices[key] = self._prices.get(key, 0.0) + prices[key]
-            found -= self._prices[key]
-            self.log_e, self._log_e[key] = self.log_e + found - self._log_e[key], found
-            self.tokens += int(counts.sum())
-
-    @property
-    def log_e_value(self) -> float:
-        """Average over the sizes, nats."""
-        return float(np.logaddexp.reduce(self.log_e)) - math.log(len(self.log_e))
-
-    def least_tv(self, alpha: float) -> float:
-        """Return a lower confidence bound of the TV a token after the distribution with the most evidence."""
-        if not self.counts:
-            return 0.0
-        worst = max(self.counts, key=lambda key: float(self._log_e[key].max()))
-        part = alpha / len(self.counts)
-        return max(0.0, total_variation_interval(self.counts[worst], self._laws[worst], alpha=part).lower)
-
-
 class TokenEvidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
@@ -367,7 +137,7 @@ class TokenEvidence:
         somewhere += [(order, _range(number), 1, BINS[-1]) for order in orders for number in range(RANGES)]
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
-            Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
+            ByOrder(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
             for part, kinds in ((0.3 if whole_rows else 0.4, everywhere), (0.2, somewhere), (0.1, pairs))
             for order, where, given, bins in kinds
         ]
@@ -384,7 +154,7 @@ class TokenEvidence:
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
         self.by_row = ByRow(0.1) if whole_rows else None
         rows = [] if self.by_row is None else [self.by_row]
-        self._all: list[Test | Bet | ByPlace | ByRow] = [*self.tests, *self.bets, *self.by_place, *rows]
+        self._all: list[ByOrder | Bet | ByPlace | ByRow] = [*self.tests, *self.bets, *self.by_place, *rows]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -453,7 +223,7 @@ class TokenEvidence:
         return math.exp(-self.largest_log_e)
 
     @property
-    def worst(self) -> Test | Bet | ByPlace | ByRow:
+    def worst(self) -> ByOrder | Bet | ByPlace | ByRow:
         """The test that says most."""
         return max(self._all, key=lambda test: math.log(test.weight) + test.log_e_value)
 
@@ -463,7 +233,7 @@ class TokenEvidence:
         return max(test.least_tv(alpha / len(tests)) for test in tests)
 
     @property
-    def all_by_p(self) -> Test:
+    def all_by_p(self) -> ByOrder:
         """The test of all tokens in ten bins by p."""
         return next(test for test in self.tests if test.name == f"{BY_P}, {ALL}" and test.counts.size > 2)
 
@@ -511,17 +281,8 @@ def _uniforms(masses: Floats, keys: Floats, came: Integers, parts: Floats) -> Fl
     return np.asarray(np.minimum(u, np.nextafter(1, 0)))
 
 
-def _bin(u: Floats, test: Test) -> Integers:
+def _bin(u: Floats, test: ByOrder) -> Integers:
     return np.asarray(u * test.counts.shape[1], dtype=np.int64)
-
-
-def _likely(row: Floats) -> Floats:
-    """Return the law of the likely tokens of a row, the most probable first; the last cell is all others."""
-    count = max(int((row >= LEAST_CHANCE).sum()), 1)
-    law = np.append(row[:count], row[count:].sum())
-    if law[-1] < LEAST_CHANCE:  # too few to be a cell
-        law = np.append(law[:-2], law[-2:].sum())
-    return np.asarray(law / law.sum())
 
 
 def _range(number: int) -> str:

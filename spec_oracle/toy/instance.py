@@ -1,19 +1,19 @@
-"""An instance: target, draft, draft length and number of paths; and its file format."""
+"""An instance: target, draft, draft length and number of paths; its file format; random instances."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.json_data import Json
-from spec_oracle.toy.kinds import KINDS
 from spec_oracle.toy.model import Row, ToyModel, context_text, read_rational
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import (
@@ -119,7 +119,7 @@ class Instance:
         concentration: float = 1.0,
         agreement: float = 0.0,
     ) -> "Instance":
-        """Draw an instance of the given kind (`spec_oracle.toy.kinds`), with other rows after every context.
+        """Draw an instance of the given kind (`KINDS`), with other rows after every context.
 
         ``concentration`` > 0 makes rows flat (large) or peaked (small). ``agreement`` in [0, 1] mixes the
         target into the draft: 0 leaves them as drawn, 1 makes them equal. Raises `InvalidInputError` for
@@ -216,3 +216,79 @@ def _rows_to_json(model: ToyModel) -> dict[str, list[str | float]]:
         for length, level in enumerate(model.levels)
         for context, row in zip(np.ndindex(*shape * length), level, strict=True)
     }
+
+
+Pair: TypeAlias = tuple[Floats, Floats]
+"""Rows of target and draft, [count, V] each."""
+
+Kind: TypeAlias = Callable[[int, int, np.random.Generator, float], Pair]
+
+
+def _dirichlet(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Floats:
+    return rng.dirichlet(np.full(vocab, concentration), size=count)
+
+
+def _independent(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """Target and draft rows drawn apart."""
+    return _dirichlet(vocab, count, rng, concentration), _dirichlet(vocab, count, rng, concentration)
+
+
+def _zipf(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """Zipf-like rows, each over its own order of the tokens; the draft is flatter."""
+    ranks = np.argsort(rng.random((count, vocab)), axis=1) + 1.0
+    target, draft = ranks ** -(1.0 / concentration), ranks ** -(0.5 / concentration)
+    return target / target.sum(1, keepdims=True), draft / draft.sum(1, keepdims=True)
+
+
+def _reversed(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """The draft ranks the tokens the other way round: acceptance is rare, residuals are large."""
+    target = np.sort(_dirichlet(vocab, count, rng, concentration), axis=1)
+    order = np.argsort(rng.random((count, vocab)), axis=1)
+    return np.take_along_axis(target, order, 1), np.take_along_axis(target[:, ::-1], order, 1)
+
+
+def _disjoint(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """No token in common: nothing may be accepted."""
+    if vocab < 2:
+        raise InvalidInputError(f"vocab_size: disjoint supports need at least 2 tokens, got {vocab}")
+    target, draft = _independent(vocab, count, rng, concentration)
+    side = np.argsort(rng.random((count, vocab)), axis=1) < (vocab + 1) // 2
+    target, draft = np.where(side, target, 0.0), np.where(side, 0.0, draft)
+    return target / target.sum(1, keepdims=True), draft / draft.sum(1, keepdims=True)
+
+
+def _point_mass(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """A deterministic draft, as n-gram and greedy drafters are."""
+    target = _dirichlet(vocab, count, rng, concentration)
+    return target, np.eye(vocab)[rng.integers(vocab, size=count)]
+
+
+def _equal(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """The draft is the target: everything must be accepted."""
+    target = _dirichlet(vocab, count, rng, concentration)
+    return target, target.copy()
+
+
+def _sparse(vocab: int, count: int, rng: np.random.Generator, concentration: float) -> Pair:
+    """Rows with zeros in both models, as top-k and top-p leave them."""
+    target, draft = _independent(vocab, count, rng, concentration)
+    return _thinned(target, rng), _thinned(draft, rng)
+
+
+def _thinned(rows: Floats, rng: np.random.Generator) -> Floats:
+    dropped = (rng.random(rows.shape) < 0.3) & (rows < rows.max(1, keepdims=True))
+    kept = np.where(dropped, 0.0, rows)
+    thinned: Floats = kept / kept.sum(1, keepdims=True)
+    return thinned
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "dirichlet": _independent,
+    "zipf": _zipf,
+    "reversed": _reversed,
+    "disjoint": _disjoint,
+    "point-mass": _point_mass,
+    "equal": _equal,
+    "sparse": _sparse,
+}
+"""Kinds of random target and draft models: each hides or shows other families of defects."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from verifiers.parts.powers import power, power_sum
+from verifiers.arrays import power, power_sum
 
 COUNTS = np.array([1, 2, 3, 4, 5, 8, 17, 64])[:, None]
 

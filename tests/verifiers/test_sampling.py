@@ -6,6 +6,7 @@ import torch
 from scipy.stats import chisquare
 
 from verifiers import InvalidInputError, numpy_decisions, replayed_decisions, torch_decisions
+from verifiers.errors import ContractError
 from verifiers.sampling import invert_cdf
 
 JUST_BELOW_ONE = np.nextafter(1.0, 0.0)
@@ -65,3 +66,5 @@ def test_replayed_decisions_read_each_request_from_its_own_row():
     assert decisions.bernoulli(np.full((2, 2), 0.5)).tolist() == [[False, True], [True, False]]
     with pytest.raises(InvalidInputError, match="uniforms: 3 columns"):
         decisions.bernoulli(np.array([0.5, 0.5]))
+    with pytest.raises(ContractError, match="verify decided for 1 request, the batch has 2: decide for all"):
+        decisions.bernoulli(np.array([0.5]))

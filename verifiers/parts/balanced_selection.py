@@ -12,6 +12,7 @@ from verifiers.arrays import (
     Array,
     arange_like,
     as_float64,
+    distinct_requests,
     map_fields,
     namespace,
     positive_part,
@@ -22,7 +23,6 @@ from verifiers.parts.convex_minorant import balanced
 from verifiers.parts.rank_race import race
 from verifiers.parts.ranks import root_ranks, selection_chances, with_absent
 from verifiers.parts.ratio_levels import RatioLevels, make_levels, prefix_bounds, running_sum
-from verifiers.parts.repeated_rows import distinct_requests
 
 
 @dataclass(frozen=True)

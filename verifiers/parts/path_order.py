@@ -19,6 +19,7 @@ ratios that agree up to rounding are ties in every arithmetic, and the smaller t
 from verifiers.arrays import (
     Array,
     arange_like,
+    distinct_requests,
     divide,
     filled,
     in_working_precision,
@@ -27,10 +28,9 @@ from verifiers.arrays import (
     ones,
     pick,
     pick_each,
+    power_sum,
     zeros,
 )
-from verifiers.parts.powers import power_sum
-from verifiers.parts.repeated_rows import distinct_requests
 
 
 def path_row(rows: Array, path: Array, depth: Array | int) -> Array:

@@ -15,8 +15,17 @@ need not be drawn: `selection_chances` sums over them, and one decision selects.
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, as_arithmetic_of, kept, namespace, ones, pick_each, zeros
-from verifiers.parts.powers import power_sum
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    as_arithmetic_of,
+    kept,
+    namespace,
+    ones,
+    pick_each,
+    power_sum,
+    zeros,
+)
 from verifiers.parts.ratio_levels import running_sum
 
 

@@ -31,9 +31,9 @@ from verifiers.arrays import (
     normalised,
     pick_each,
     positive_part,
+    power,
     zeros,
 )
-from verifiers.parts.powers import power
 
 MAX_LEVELS = 64
 _SMALLEST_SLACK = 1e-12

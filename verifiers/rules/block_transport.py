@@ -94,11 +94,11 @@ class BoundBlockTransport:
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Stop where the plan of each request's position says, given its draft tree."""
         given = drafts.paths
-        xp = namespace(given.tokens)
+        xp, drawn = namespace(given.tokens), given.tokens.tolist()
         positions = list(state[0])
         size = (given.draft_length, given.num_paths)
         blocks = [self.block(position, *size) for position in positions]
-        laws = [block.stop_law(paths) for block, paths in zip(blocks, given.tokens.tolist(), strict=True)]
+        laws = [block.stop_law(paths) for block, paths in zip(blocks, drawn, strict=True)]
         zero = laws[0][1][0] * 0
         weights = np.full((drafts.batch, max(len(masses) for _, masses in laws)), zero)
         for row, (_, masses) in zip(weights, laws, strict=True):
@@ -113,7 +113,7 @@ class BoundBlockTransport:
         tau = xp.asarray([len(stop) for stop in stops])
         path = [
             next(k for k, path in enumerate(paths) if tuple(path[: len(stop)]) == stop)
-            for paths, stop in zip(given.tokens.tolist(), stops, strict=True)
+            for paths, stop in zip(drawn, stops, strict=True)
         ]
         return Verdict.on_paths(drafts, xp.asarray(path), tau, next_token), (after,)
 

@@ -12,11 +12,22 @@ any arithmetic, at a cost of C(V+n-2, n-1) terms a token. That is for toys; at f
 
 from math import comb
 
-from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, ones, pick, pick_each, zeros
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    distinct_requests,
+    divide,
+    filled,
+    kept,
+    namespace,
+    ones,
+    pick,
+    pick_each,
+    zeros,
+)
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.multisets import multisets
-from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.walk import (
     INDEPENDENT,
     Node,

@@ -9,8 +9,11 @@ sum_x (p - rho q)+, the target mass that no draft covers, rho beta = 1 - d and r
 are the masses of the residual, r^n in all. Nothing cancels here, however near p and q are.
 """
 
+from collections.abc import Callable
+
 from verifiers.arrays import (
     Array,
+    distinct_requests,
     divide,
     kept,
     minimum_one,
@@ -20,23 +23,24 @@ from verifiers.arrays import (
     pick,
     pick_each,
     positive_part,
+    raised_to,
     working_rows,
     zeros,
 )
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.powers import power
-from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
 _BISECTIONS, _BISECTIONS_OF_FLOAT32 = 50, 24
 
 
-def _uncovered_and_refused(target: Array, draft: Array, rho: Array, num_drafts: Array) -> tuple[Array, Array]:
+def _uncovered_and_refused(
+    target: Array, draft: Array, rho: Array, to_the_nth: Callable[[Array], Array]
+) -> tuple[Array, Array]:
     """Return d and r^n, [B]; see the module."""
     left = minus_multiple(target, rho[:, None], draft)
     uncovered = namespace(target).sum(positive_part(left, out=left), axis=-1)
-    return uncovered, power((uncovered + (rho - 1)) / rho, num_drafts)
+    return uncovered, to_the_nth((uncovered + (rho - 1)) / rho)
 
 
 def smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
@@ -51,14 +55,16 @@ def smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
 
 def _smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
     """Bisect for distinct normalised requests: d falls and r^n grows with rho, and n is always valid."""
-    xp = namespace(target)
+    xp, to_the_nth = namespace(target), raised_to(num_drafts)
 
     def is_valid(rho: Array) -> Array:
-        uncovered, refused = _uncovered_and_refused(target, draft, rho, num_drafts)
+        uncovered, refused = _uncovered_and_refused(target, draft, rho, to_the_nth)
         return uncovered <= refused
 
     low = ones(target[:, 0])
     high = xp.where(is_valid(low), low, low * num_drafts)
+    if not xp.any(low < high):  # of one draft, or of p = q
+        return high
     for _ in range(_BISECTIONS_OF_FLOAT32 if low.dtype == xp.float32 else _BISECTIONS):
         middle = (low + high) / 2
         enough = is_valid(middle)
@@ -82,7 +88,7 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     scaled = rho[:, None] * draft
     ratio = divide(pick_each(target, node.tokens), pick_each(scaled, node.tokens), otherwise=0)
     choice = decisions.categorical(first_success(kept(node.present, minimum_one(ratio))))
-    uncovered, refused = _uncovered_and_refused(target, draft, rho, node.num_drafts)
+    uncovered, refused = _uncovered_and_refused(target, draft, rho, raised_to(node.num_drafts))
     covered = xp.where(target < scaled, target, scaled)
     spare = divide(refused - uncovered, xp.sum(covered, axis=-1), otherwise=0)
     left = positive_part(target - covered + covered * spare[:, None])

@@ -10,13 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, pick, working_rows
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    distinct_requests,
+    divide,
+    filled,
+    kept,
+    namespace,
+    pick,
+    working_rows,
+)
 from verifiers.interface import ROOT, DecisionSource, Drafts, Path, Rows, Siblings, Traits, Verdict
 from verifiers.parts.block_path import verify_selected
-from verifiers.parts.places import Places, places_of
+from verifiers.parts.climb import Places, places_of
 from verifiers.parts.rank_division import Division, PrefixNode, divide_further, divide_root
 from verifiers.parts.ranks import selection_chances, with_absent
-from verifiers.parts.repeated_rows import distinct_requests
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from verifiers.arrays import Array, arange_like, in_working_precision, kept, namespace, normalised, pick_each
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.climb import climb
-from verifiers.parts.places import places_of
+from verifiers.parts.climb import climb, places_of
 from verifiers.parts.walk import SAMPLED
 
 

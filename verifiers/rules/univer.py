@@ -12,9 +12,8 @@ construction is `balanced_multipath_block`.
 
 from verifiers.arrays import Array, arange_like, kept, namespace, ones, working_rows
 from verifiers.interface import DecisionSource, Drafts, Siblings, Verdict
-from verifiers.parts.climb import climb
-from verifiers.parts.places import places_of
-from verifiers.parts.top_draft_law import sampled_law
+from verifiers.parts.climb import climb, places_of
+from verifiers.rules.top_draft import sampled_law
 
 
 class UniVerVerifier:

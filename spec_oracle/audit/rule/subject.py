@@ -27,7 +27,7 @@ from spec_oracle.exact.call import (
     paths_of,
 )
 from spec_oracle.exact.drafting import Drafting
-from spec_oracle.places import defined_at
+from spec_oracle.places import defined_at, raised_at
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import (
@@ -109,8 +109,9 @@ class RuleSubject:
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
-        for drafting in [*draftings(self.on_trees, DEPTH).values()][:1]:
-            toy, rng = panel(3, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
+        toy = panel(3, DEPTH, self.num_paths, seed)["flat"]
+        for drafting in [self.paths(toy), *draftings(self.on_trees, DEPTH).values()][:2]:
+            rng = stream(seed, "first-call")
             for batch in PLAIN_BATCHES:
                 verdicts(self, sampled_trees(toy, drafting, batch, rng), rng.random((batch, UNIFORMS)))
 
@@ -182,6 +183,9 @@ def verdicts_on(subject: RuleSubject, drafts: Drafts, uniforms: Floats) -> Integ
             verdict, _ = call_verifier(subject.rule, drafts, decisions, state)
             node = checked_node(verdict, drafts, chosen)
             return np.stack([node, checked_next_token(verdict, drafts, chosen)], axis=1)
+    except ContractError as error:
+        place = raised_at(error)
+        raise ContractError(f"{error}{f' (at {place})' * bool(place)}") from None
     except VerdictError as error:
         if error.__cause__ is not None:  # what the rule raised
             raise SubjectRaisedError(str(error)) from error.__cause__

@@ -1,7 +1,6 @@
 """Arithmetic on numbers and symbols alike; all libraries compute through `FUNCTIONS`."""
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -19,7 +18,7 @@ from spec_oracle.exact.interception.comparisons import (
     stuck,
 )
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, is_clamp_left_out
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
@@ -49,30 +48,6 @@ def _is_guarded(noise: Noise, share: float) -> bool:
         return False
     if share > NEGLIGIBLE:
         current_run().leave_out(share)
-    return True
-
-
-def are_guarded(values: Sequence[Scalar], low: Scalar, high: Scalar) -> bool:
-    """Whether a clamp is left out of many noises of one formula: of none of them has anything been decided.
-
-    Full vocabularies have a hundred thousand; to ask each takes as long as all else.
-    """
-    first = values[0]
-    if not isinstance(first, Noise) or isinstance(low, Symbol) or isinstance(high, Symbol):
-        return False
-    chain, ends = first.chain, (first.draw.low, first.draw.high)
-    for value in values:
-        if type(value) is not Noise or (value.draw.low, value.draw.high) != ends or value.draw.spent:
-            return False
-        if value.chain is not chain and value.chain != chain:
-            return False
-    share = 0.0 if low is None else first.share_below(low)
-    share += 0.0 if high is None else 1.0 - first.share_below(high)
-    if not share <= MOST_GUARDED:
-        return False
-    if share > NEGLIGIBLE:
-        for value in values:
-            value.draw.guarded += share
     return True
 
 
@@ -171,11 +146,9 @@ def _extreme(left: Scalar, right: Scalar, *, largest: bool) -> Scalar:
     if any(not isinstance(value, Symbol) and math.isnan(value) for value in (left, right)):
         return math.nan
     for noise, number in ((left, right), (right, left)):
-        if isinstance(noise, Noise) and not isinstance(number, Symbol):
-            share = noise.share_below(number) if largest else 1.0 - noise.share_below(number)
-            if share <= MOST_GUARDED and not noise.draw.spent:
-                noise.draw.guarded += share if share > NEGLIGIBLE else 0.0
-                return noise
+        is_clamp = isinstance(noise, Noise) and not isinstance(number, Symbol)
+        if is_clamp and is_clamp_left_out([noise], number, from_below=largest):
+            return noise
     return right if (less(left, right) if largest else less(right, left)) else left
 
 

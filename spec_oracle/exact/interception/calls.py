@@ -12,14 +12,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from spec_oracle.exact.errors import Deadline
 from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
-from spec_oracle.exact.interception.libraries.python_float import FloatCalls
-from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.run import Branch, Deadline, Run, along, current_run, walk
+from spec_oracle.exact.interception.libraries.python import FloatCalls, drawn_by_python
+from spec_oracle.exact.interception.run import Branch, Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.exact.representatives import OPEN, Indices, Law
 from spec_oracle.threads import one_torch_thread
@@ -134,7 +134,7 @@ def sample_call(
 
 
 def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]], Found]) -> Found:
-    """Return what is ``explored`` of a function whose random numbers are intercepted."""
+    """Return the result of ``explored`` on a function whose random numbers are intercepted."""
     torch_run, _ = _torch_contexts()
 
     def settled_call() -> T:
@@ -184,7 +184,7 @@ def interception() -> Iterator[FloatCalls]:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let Python look for garbage seldom: a race has two objects a token, and each look goes through them."""
+    """Collect garbage seldom: a race has two objects a token, and each collection goes through them."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _BETWEEN_LOOKS) if before[0] else 0, *before[1:])
     try:
@@ -194,7 +194,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def guarded(branches: Sequence[Branch[Any]]) -> float:
-    """Return the most that guards of noise against zeros change of a law, in total variation."""
+    """Return a bound of the total variation that guards of noise against zeros make."""
     return math.fsum(branch.weight * branch.guarded for branch in branches)
 
 

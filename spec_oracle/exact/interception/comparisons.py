@@ -1,4 +1,4 @@
-"""Functions that take numbers and symbols alike, and of these the comparisons, which decide what is random.
+"""Functions of numbers and symbols alike, and the comparisons among them, which take the random decisions.
 
 Names are numpy's. Every function takes scalars. Where all of them are numbers, numpy computes. `algebra`
 enters its functions here, too.
@@ -14,7 +14,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.draws import Noise, is_clamp_left_out
 from spec_oracle.exact.interception.products import Product
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, any_symbol
@@ -46,14 +46,31 @@ ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "
 
 
 _LEAST: Final = 1e-300
-"""A factor that is smaller may have no reciprocal."""
+"""A smaller factor may have no reciprocal."""
+
+
+def computed(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar]:
+    """Return a function of many scalars, elementwise; ``operands`` are lists of one length.
+
+    What is alike is computed once: many noises of one array are one formula.
+    """
+    first, limits = operands[0], operands[-1]
+    is_clamp = name in _CLAMPS and type(first[0]) is Noise and set(map(type, limits)) <= {int, float}
+    is_clamp = is_clamp and len(set(limits)) == 1 and _are_alike(first, first[0])
+    if is_clamp and is_clamp_left_out(first, limits[0], from_below=name == "maximum"):
+        return first
+    found = _known_formulas(name, operands)
+    return [*map(remembering(name), *operands)] if found is None else found
+
+
+_CLAMPS: Final = ("maximum", "minimum")
 
 
 def remembering(name: str) -> Function:
     """Return a function of scalars that computes what is alike once: one formula with one number.
 
-    Many noises of one array are one formula, and many of its weights zero. Products and quotients with other
-    numbers are one formula, times a number.
+    Many of the weights of an array are zero. Products and quotients with other numbers are one formula, times
+    a number.
     """
     function = FUNCTIONS[name]
     if name not in ARITHMETIC:
@@ -90,8 +107,8 @@ _KEPT_NUMBERS: Final = 400_000
 _KEPT: Final[dict[tuple[object, ...], tuple[Noise, list[Scalar]]]] = {}
 
 
-def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | None:
-    """Return a function of fresh noises of one formula, or of these and numbers; None for other operands.
+def _known_formulas(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar] | None:
+    """Return a function of fresh noises of one formula, and of numbers; None for other operands.
 
     Every run of a race computes it, with other draws: the formulas are kept.
     """
@@ -155,7 +172,7 @@ def resolved(operation: str, *values: Scalar) -> list[Scalar]:
 COMPARISONS: Final = frozenset(
     {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf", "isfinite"}
 )
-"""The functions that answer with a bool."""
+"""Functions that return a bool."""
 
 ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 

@@ -1,4 +1,4 @@
-"""A decision of a run: its law, which of its outcomes are run, and for which others these stand."""
+"""A decision of a run: its law, the outcomes that are run, and the outcomes that they represent."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -36,17 +36,17 @@ class Decision(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """The probability of the outcomes for which the one that was taken stands."""
+        """The probability of the outcomes that the one taken represents."""
         return float(self._represented().sum() if self._stands else self.law[self.outcome])
 
     @property
     def value(self) -> int:
-        """What the outcome is the number of."""
+        """The value of the outcome."""
         return self.outcome if self.values is None else int(self.values[self.outcome])
 
     @property
     def stand(self) -> Stand | None:
-        """What the outcome stands for besides itself."""
+        """The outcomes that the one taken represents, None for itself alone."""
         if not self._stands:
             return None
         chances = self._represented()

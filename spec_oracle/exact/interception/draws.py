@@ -12,14 +12,14 @@ float32 changes nothing. Integers are rounded exactly.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.run import Afterwards, current_run
+from spec_oracle.exact.interception.run import MOST_GUARDED, Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Symbol
 from spec_oracle.exact.representatives import OPEN, Law
 
@@ -31,8 +31,8 @@ class Draw:
     """One uniform number on (low, high), given the decisions so far.
 
     ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
-    ``guarded`` is the probability of its values that clamps change, which were left away: whoever decides
-    anything by it accounts for that (`pay`, or less in a race).
+    ``guarded`` is the probability of its values that clamps change which were left out: a decision by the
+    draw accounts for it (`pay`; a race accounts for less).
     """
 
     __slots__ = ("ask", "guarded", "high", "low", "spent")
@@ -48,7 +48,7 @@ class Draw:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing is known about it."""
+        """Whether no decision has narrowed it or used it up."""
         return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
 
     def is_below(self, bound: float) -> bool:
@@ -78,7 +78,7 @@ class Draw:
         return number
 
     def pay(self) -> None:
-        """Account for all that clamps change of it."""
+        """Account for what the clamps change that were left out."""
         if self.guarded:
             current_run().leave_out(self.guarded)
             self.guarded = 0.0
@@ -128,3 +128,18 @@ class Noise(Symbol):
         cut, increasing = maps.threshold(self.chain, bound)
         share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
         return share if increasing else 1.0 - share
+
+
+def is_clamp_left_out(noises: Sequence[Noise], limit: float, *, from_below: bool) -> bool:
+    """Leave a clamp by ``limit`` out of noises that are one formula, and of which the same is known.
+
+    False where that would change too much. What it changes is noted at each draw.
+    """
+    share = noises[0].share_below(limit)
+    share = share if from_below else 1.0 - share
+    if not share <= MOST_GUARDED or noises[0].draw.spent:
+        return False
+    if share > NEGLIGIBLE:
+        for noise in noises:
+            noise.draw.guarded += share
+    return True

@@ -21,7 +21,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
-from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
+from spec_oracle.exact.interception.libraries.python import drawn_by_python
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law

@@ -1,4 +1,4 @@
-"""What interception raises, with the line of the foreign code that is to blame."""
+"""Errors of tracing, and the line of the foreign code that caused them."""
 
 import linecache
 import sys
@@ -21,7 +21,7 @@ _LIBRARIES = (
 
 
 class CannotTraceError(NotTracedError):
-    """Random numbers of the foreign code took a path on which its law would no longer be exact.
+    """A step of the foreign code with random numbers cannot be traced: its law would not be exact.
 
     ``operation`` names the step, ``location`` the line of the foreign code as ``file:line: source``.
     """
@@ -39,7 +39,7 @@ class CannotTraceError(NotTracedError):
 
 
 class UnrepeatableError(NotTracedError):
-    """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
+    """The foreign code did other things after equal decisions: it keeps state, or has other randomness."""
 
 
 Line: TypeAlias = tuple[str, int]
@@ -47,9 +47,9 @@ Line: TypeAlias = tuple[str, int]
 
 
 def here() -> tuple[Line, FrameType | None]:
-    """Return the innermost line that is neither ours nor a library's, and its frame; ("", 0) for none."""
+    """Return the innermost line of the foreign code itself, and its frame; ("", 0) for none."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
-    while frame is not None and not _is_told(frame.f_code.co_filename):
+    while frame is not None and not _is_named(frame.f_code.co_filename):
         frame = frame.f_back
     return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno), frame
 
@@ -63,8 +63,8 @@ def shown(line: Line) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _is_told(filename: str) -> bool:
-    """Whether a line of a source file is named: not what calls the code under test."""
+def _is_named(filename: str) -> bool:
+    """Whether errors name lines of a source file: not those that call the code under test."""
     of_python = filename.startswith(_STANDARD) and "site-packages" not in Path(filename).parts
     return is_foreign(filename) and not of_python and not filename.startswith(_CALLERS)
 

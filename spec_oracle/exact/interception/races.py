@@ -1,16 +1,17 @@
-"""Races: the order of several noises, or the index of the largest or smallest.
+"""Races: the order of several noises, up to the index of the largest or smallest one.
 
 Exponential noise, Gumbel noise and any common monotone image of those have a known winner (docs/theory.md,
 "Enumeration"), and the places after the first are those of a race between the others. Each is one decision.
-After the first, the noises are no longer independent, so they are *spent*: whatever but the next places is
-asked of them raises. That covers engines which share one vector of exponentials between the rows of
-several positions: their winners are pending integers, the code emits at most one of them, and the first that
-is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
+After the first place is decided, the noises are no longer independent. They are *spent*: the next places can
+still be decided, any other use raises. That covers engines which share one vector of exponentials between the
+rows of several positions: their winners are pending integers, the code emits at most one of them, and the
+first one that is used finds the vector fresh. A second one raises: the law of the pair is not known here.
 
-*Guards* of noise against zeros, as ``+ 1e-10``, are left away in a race that has no closed form with them. A
-shift by e changes the distribution of a noise by e times its largest density at most, in total variation, and
-the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left away in `algebra`.
-What it changes is counted where the noise decides anything, in a race by `changed_by_clamps`.
+*Guards* of noise against zeros, such as ``+ 1e-10``, are left out of a race that has no closed form with
+them. A shift by e changes the distribution of a noise by e times its largest density at most, in total
+variation, and the winner of a race by the sum over its noises. ``clamp(min=1e-10)`` is left out by
+`draws.is_clamp_left_out`. What it changes is counted where the noise decides something, in a race by
+`changed_by_clamps`.
 """
 
 import math
@@ -83,7 +84,7 @@ def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pend
 
 
 def _placed(place: Callable[[int], int], number: int, line: Line) -> int:
-    """Return who takes a place in a race that was run at a line of the foreign code."""
+    """Decide which index takes a place; errors name the line of the foreign code that ran the race."""
     run = current_run()
     before, run.line = run.line, line
     try:
@@ -106,7 +107,7 @@ def _order(scores: list[Scalar], *, largest: bool) -> "_Order":
 
 
 def _forget_guards(scores: Sequence[Scalar]) -> None:
-    """Let draws be fresh again of which hardly anything is known, as that they are not below 1e-10."""
+    """Let draws be fresh again that decisions narrowed by next to nothing, such as "not below 1e-10"."""
     for draw in {score.draw for score in scores if isinstance(score, Noise)}:
         known = draw.low + 1.0 - draw.high
         if 0 < known <= _HARDLY and not draw.spent and draw.ask is None:
@@ -180,11 +181,11 @@ class _Order:
         self._draws: set[Draw] = set()
         """The draws that this order has spent."""
         self._first: tuple[list[int], list[float] | None] = [], None
-        """Who may win at first, and with which weights."""
+        """The possible winners of the first place, and their weights."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether the first place has a law that is known here."""
+        """Whether the law of the first place has a closed form."""
         runners = self.possible_winners()
         chains = [score.chain for score in (self._scores[n] for n in runners) if isinstance(score, Noise)]
         weights = _race_weights(tuple(chains), largest=self._largest) if chains else None
@@ -232,7 +233,7 @@ class _Order:
         return winner
 
     def possible_winners(self) -> list[int]:
-        """Return who of the rest wins with positive probability; of several numbers only the best."""
+        """Return the indices that may take the next place; of several numbers only the best one."""
         rest = {n: score for n, score in enumerate(self._scores) if n not in self._found}
         is_fresh = all(score.draw.is_fresh for score in rest.values() if isinstance(score, Noise))
         if is_fresh and not self._found:
@@ -273,7 +274,7 @@ def _winners_at_first(
 def _winners(
     scores: Mapping[int, tuple[float, float] | float], *, largest: bool, backwards: bool
 ) -> list[int]:
-    """Return who wins with positive probability, of numbers, only the best of them, and bounds of noises."""
+    """Return the indices that may win a race of numbers, only the best of them, and noises within bounds."""
     sign = 1 if largest else -1
     numbers = {n: score for n, score in scores.items() if not isinstance(score, tuple)}
     order = reversed(numbers) if backwards else iter(numbers)
@@ -283,7 +284,7 @@ def _winners(
         if isinstance(score, tuple) or index == best:
             ends = score if isinstance(score, tuple) else (score, score)
             bounds[index] = sorted(sign * end for end in ends)
-    # Who cannot rise above the least that another one has at least does not win.
+    # A score that cannot rise above the lower bound of another one does not win.
     lows = sorted(((low, index) for index, (low, _) in bounds.items()), reverse=True)[:2]
     return [
         index

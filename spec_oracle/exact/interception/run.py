@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.errors import Deadline, TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import CannotTraceError, Line, UnrepeatableError, here, shown
 from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
@@ -51,25 +51,6 @@ class RunOverError(BaseException):
     """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
 
 
-@dataclass
-class Deadline:
-    """An ``end`` of processor time, which takes longer to ask for than the time of day.
-
-    One thread uses no more of it than goes by.
-    """
-
-    end: float = math.inf
-    next_look: float = -math.inf
-
-    def is_over(self) -> bool:
-        """Whether the processor time has been used."""
-        now = time.monotonic()
-        if now < self.next_look:
-            return False
-        self.next_look = now + self.end - time.process_time()
-        return self.next_look < now
-
-
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
@@ -87,7 +68,7 @@ class Branch(NamedTuple, Generic[T]):
 
 @dataclass(eq=False)
 class Run:
-    """The decisions of one run, and what its random numbers have come to.
+    """One run: its decisions so far, and the state of its random numbers.
 
     With ``looked_at``, not every outcome of every decision is run: see `representatives`. ``leave_open``
     allows for one open token. The first decisions of the script, as many as ``given``, are what the
@@ -100,7 +81,7 @@ class Run:
     leave_open: bool = False
     given: int = 0
     has_returned = False
-    """Whether the foreign code has, so that what is decided now can have no influence on it."""
+    """True once the foreign code has returned: later decisions cannot influence it."""
     open: Stand | None = None
     """The token that is not decided."""
     must_decide = False
@@ -119,13 +100,13 @@ class Run:
     races: dict[object, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     draws = 0
-    """How many numbers were drawn that are decided when they are first used."""
+    """Number of draws that are decided when they are first used."""
     deciding: int | None = None
-    """Which of these is being decided."""
+    """The number of the draw that is being decided."""
     tapes: dict[object, Any] = field(default_factory=dict)
-    """What was drawn at each position of a stream of random numbers."""
+    """The tape of each position in a stream of random numbers: see `sources`."""
     tape: Any = None
-    """What is being drawn."""
+    """The tape that is being read or written."""
     line: Line | None = None
     """The line of the foreign code that made what is being decided; None for the one that is running."""
     guarded = 0.0
@@ -205,7 +186,7 @@ class Run:
         return OPEN
 
     def branch(self, result: T) -> Branch[T]:
-        """Return the leaf that this run has come to."""
+        """Return the leaf at which this run ended."""
         stands = (*(decision.stand for decision in self.decisions), self.open)
         before = tuple(decision.outcome for decision in self.decisions)
         alike = (
@@ -226,7 +207,7 @@ class Run:
         raise self._failed(error)
 
     def leave_out(self, probability: float) -> None:
-        """Leave out what a guard of noise changes, so probable; raises `CannotTraceError` for too much."""
+        """Leave out a guard that changes noise so often; raises `CannotTraceError` above a limit."""
         self.guarded += probability
         if self.guarded > MOST_GUARDED:
             self.cannot_trace("guard", f"guards of noise change the distribution by up to {self.guarded:.1g}")
@@ -255,7 +236,7 @@ _random: Final = OwnRandom(0)
 
 
 class Afterwards(Run):
-    """What decides for symbols that foreign code has kept beyond their run: they are drawn."""
+    """The run of symbols that foreign code keeps beyond their own run: their values are sampled."""
 
     def step(self, count: int = 1) -> None:
         """Count nothing."""
@@ -280,9 +261,9 @@ class Afterwards(Run):
 
 
 class Guest(Afterwards):
-    """What decides in other threads than that of the run in progress, their ``host``: the run has failed.
+    """The run of threads other than that of the run in progress, their ``host``, which they make fail.
 
-    Such a thread may outlive the run: its numbers are drawn.
+    Such a thread may outlive the run: its numbers are sampled.
     """
 
     def __init__(self, host: Run) -> None:
@@ -307,7 +288,7 @@ _guests: list[Guest] = []
 
 
 def current_run() -> Run:
-    """Return the run in progress, else what decides for symbols that are left of earlier ones."""
+    """Return the run in progress, or the one that samples symbols left over from earlier runs."""
     return active_run.get() or (_guests[-1] if _guests else _AFTERWARDS)
 
 

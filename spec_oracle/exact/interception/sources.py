@@ -1,4 +1,4 @@
-"""Where the random functions of the libraries get their numbers, and which numbers two calls share.
+"""Sources of random numbers for the libraries' random functions, and which numbers two calls share.
 
 What a library computes from uniforms is written once, in `libraries`, for any source: `Traced` has decisions,
 `spec_oracle.exact.interception.edge_draws` extreme numbers.
@@ -49,7 +49,7 @@ def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     first = make()
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
-        # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
+        # The same objects in all runs: what follows from them is known (`comparisons.computed`).
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
         chain = _FORMULAS.setdefault(first.chain, first.chain)
@@ -94,7 +94,7 @@ def _two_at_once() -> NoReturn:
 
 
 def from_stream(position: object, name: str, draw: Callable[[], T]) -> T:
-    """Return what ``draw`` returns, which stands for a call of that name of a generator's.
+    """Return the result of ``draw``, which takes the place of a generator's method of that ``name``.
 
     ``position`` is where the generator was in its stream: some bits that it drew itself. Equal positions, of
     generators of equal seeds, of copies, or where a state was set back, give equal numbers. Raises
@@ -117,7 +117,7 @@ def from_stream(position: object, name: str, draw: Callable[[], T]) -> T:
 
 
 def _drawn_once(request: object, make: Callable[[], T]) -> T:
-    """Return what ``make`` draws; for another generator at the same position, the same."""
+    """Return what ``make`` draws; generators at the same position of a stream get the same."""
     run = active_run.get()
     return make() if run is None or run.tape is None else cast("_Tape", run.tape).result(request, make)
 
@@ -126,7 +126,7 @@ _seeds: Final = OwnRandom()
 
 
 def seed_of(seed: object) -> object:
-    """Return a seed as code gives it; for a random number without a value, a number that stands for it.
+    """Return a seed as the code gives it, or a number in place of a random number without a value.
 
     Equal random numbers have equal ones. Raises `CannotTraceError` for a random number of few values.
     """
@@ -204,7 +204,7 @@ def source() -> Source:
 
 
 def is_asked() -> bool:
-    """Whether the source is to answer now; where no run is in progress, the libraries draw as always."""
+    """Whether the libraries draw from the source now: in a run, or from a source that is not traced."""
     return is_traced() or source() is not _TRACED
 
 

@@ -1,4 +1,4 @@
-"""Values that are not numbers yet, as foreign code sees them: they pass for numbers and compute lazily.
+"""Symbols: random numbers without a value yet, which pass for numbers in foreign code and compute lazily.
 
 To Python a symbol *is* a float or an integer (``isinstance`` asks ``__class__``), but it is no subclass of
 them: C code that wants the number has to ask ``__float__`` or ``__index__``, which decide or raise. A
@@ -36,7 +36,7 @@ class Symbol:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What it passes for."""
+        """The type it passes for."""
         return DOUBLE
 
     @property
@@ -85,7 +85,7 @@ class Symbol:
         raise AttributeError(name)
 
     def settled(self, operation: str) -> float:
-        """Return the number this is; raises `CannotTraceError` when that would be a continuum."""
+        """Return its value; raises `CannotTraceError` where it has a continuum of values."""
         current_run().cannot_trace(operation, "it needs the value of a random number")
 
 
@@ -104,7 +104,7 @@ class Pending(Symbol):
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is a number by now."""
+        """Whether it has a value."""
         return self._value is not None
 
     @property  # type: ignore[misc]
@@ -119,14 +119,14 @@ class Pending(Symbol):
         return repr(self.settled())
 
     def settled(self, operation: str = "") -> int:  # noqa: ARG002  (part of the interface)
-        """Decide, or return what was decided."""
+        """Return its value, which is decided now unless it was before."""
         if self._value is None:
             self._value = self._choose()
         return self._value
 
 
 class Untraceable(Symbol):
-    """A value that exists but cannot be traced, such as the highest score of a race; any use raises."""
+    """A value that cannot be traced, such as the highest score of a race: any use of it raises."""
 
     __slots__ = ("_origin",)
 
@@ -139,5 +139,5 @@ class Untraceable(Symbol):
 
 
 def any_symbol(values: Iterable[object]) -> bool:
-    """Whether a symbol is among values, of which there may be many: each type of these is asked once."""
+    """Whether a symbol is among values; each type of them is looked at once, since they may be many."""
     return any(issubclass(kind, Symbol) for kind in set(map(type, values)))

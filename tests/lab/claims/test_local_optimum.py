@@ -8,7 +8,7 @@ from lab.claims.families import rearranged
 from lab.claims.local_optimum import local_bound, local_optimum
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.rationals import to_internal
+from spec_oracle.exact.arithmetic import to_internal
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 

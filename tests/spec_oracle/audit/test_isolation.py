@@ -15,10 +15,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict
-from spec_oracle.audit.isolation import NOT_TRACED, Isolation, _known, _remains, audit_apart
+from spec_oracle.audit.isolation import Isolation, _remains, audit_apart
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.suite import ENGINE
+from spec_oracle.audit.worker import NOT_TRACED, lost_subject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
@@ -82,7 +83,7 @@ def test_an_engine_whose_process_is_gone_has_a_report_whatever_check_it_was_in(t
     names = [check.name for check in ENGINE]
     before = names[: names.index(last)]
     with (tmp_path / "journal").open("wb") as journal:
-        for entry in (_known(engine), *(CheckResult(name, Status.PASSED, "fine") for name in before)):
+        for entry in (lost_subject(engine), *(CheckResult(name, Status.PASSED, "fine") for name in before)):
             pickle.dump(entry, journal)
     found = _remains("an engine", tmp_path, "it is gone", AuditOptions(), 1e-9)
     is_lossless = found.verdict is SubjectVerdict.LOSSLESS

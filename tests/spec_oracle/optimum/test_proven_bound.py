@@ -5,7 +5,7 @@ import pytest
 
 from spec_oracle.optimum import ROUNDING, block_transport_optimum, multi_path_optimum, proven_bound
 from spec_oracle.optimum.cutting_planes import drafts_of
-from spec_oracle.optimum.proven_bound import potential_bound
+from spec_oracle.optimum.optima import potential_bound
 from spec_oracle.toy import Instance
 
 INSTANCES = [

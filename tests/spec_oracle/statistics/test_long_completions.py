@@ -13,7 +13,6 @@ from spec_oracle.statistics.long_completions import (
     ALL,
     APART,
     REJECTED,
-    ByRow,
     Scored,
     TokenEvidence,
     joined,
@@ -21,7 +20,7 @@ from spec_oracle.statistics.long_completions import (
     proposed_by_n_gram,
 )
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
-from spec_oracle.statistics.verification_bets import ACCEPTED, CORRECTED
+from spec_oracle.statistics.token_tests import ACCEPTED, CORRECTED, ByRow
 
 VOCAB = 12
 RATE = 1e-6

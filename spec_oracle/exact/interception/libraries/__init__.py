@@ -12,7 +12,7 @@ from spec_oracle.places import is_users
 
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
-"""What foreign code calls a function of a library with: only that function knows what it should be."""
+"""Arguments of foreign code to a function of a library: only that function knows their types."""
 
 _ABSENT: Final = object()
 
@@ -21,7 +21,7 @@ _ABSENT: Final = object()
 def replaced(owner: object, /, **values: object) -> Iterator[None]:
     """Give attributes of a module or class other values, quicker than `unittest.mock` does."""
     before = {name: getattr(owner, name) for name in values}
-    if isinstance(owner, ModuleType):  # of some a hundred, for each draft
+    if isinstance(owner, ModuleType):  # a hundred functions, for each draft
         namespace = vars(owner)
         try:
             namespace.update(values)

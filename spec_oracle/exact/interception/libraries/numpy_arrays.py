@@ -6,6 +6,7 @@ computes on a symbol by mistake. Left to do: computing elementwise through `alge
 races, and looking like an array of numbers. An array without symbols computes as ordinary arrays do.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Literal, SupportsIndex, TypeAlias
@@ -17,8 +18,8 @@ from spec_oracle.arrays import Objects, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
     COMPARISONS,
-    at_once,
     compared_with_many,
+    computed,
     place_of,
     remembering,
 )
@@ -238,20 +239,18 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Arguments, options: Keywor
         if many is not None:
             return many
     objects = [*map(_objects, inputs)]
-    if outputs:
-        kept["out"] = tuple(np.ndarray.view(output, np.ndarray) for output in outputs)
-    compute = _ELEMENTWISE[ufunc]
-    if ufunc.nout == 1 and method == "__call__" and max(array.size for array in objects) > _FEW:
-        found = None
-        shapes = {array.shape for array in objects} - {()}
-        if not (kept or outputs) and len(shapes) == 1:
-            (shape,) = shapes
-            found = at_once(ufunc.__name__, [np.broadcast_to(one, shape).ravel().tolist() for one in objects])
-        if found is not None:
-            return as_noise(_filled(shape, found), answer)
-        compute = np.frompyfunc(remembering(ufunc.__name__), ufunc.nin, 1)
-    with np.errstate(all="ignore"):
-        result = getattr(compute, method)(*objects, **kept)
+    shape = np.broadcast_shapes(*(array.shape for array in objects)) if method == "__call__" else ()
+    if not (kept or outputs) and math.prod(shape) > _FEW:
+        flat: list[list[Scalar]] = [np.broadcast_to(array, shape).ravel().tolist() for array in objects]
+        result = _filled(shape, computed(ufunc.__name__, flat))
+    else:
+        if outputs:
+            kept["out"] = tuple(np.ndarray.view(output, np.ndarray) for output in outputs)
+        compute = _ELEMENTWISE[ufunc]
+        if math.prod(shape) > _FEW:
+            compute = np.frompyfunc(remembering(ufunc.__name__), ufunc.nin, 1)
+        with np.errstate(all="ignore"):
+            result = getattr(compute, method)(*objects, **kept)
     if outputs:
         return outputs[0]
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):

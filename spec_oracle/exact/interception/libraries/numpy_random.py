@@ -148,7 +148,7 @@ _really_seed: Final[Callable[..., None]] = np.random.RandomState.seed
 
 
 def _made(seed: object = None) -> np.random.Generator:
-    """Return a generator, seeded by a number that stands for a random one."""
+    """Return a seeded generator; a number takes the place of a random one."""
     return _default_rng(seed_of(seed))  # type: ignore[arg-type]  # whatever the code gives
 
 

@@ -165,7 +165,7 @@ _WAYS_OUT: Final[dict[Callable[..., object], Callable[..., object]]] = {
     torch.Tensor.__repr__: _text,
     torch.Tensor.__format__: _text,
 }
-"""Functions that hand over elements, as they do it where there are boxes."""
+"""Functions that return elements of a tensor, and what they return where it has boxes."""
 
 _READERS: Final = frozenset(
     getattr(torch.Tensor, name)
@@ -301,7 +301,7 @@ _seed: Final[Callable[..., torch.Generator]] = torch.Generator.manual_seed
 
 
 def _seeded(generator: torch.Generator, seed: object) -> torch.Generator:
-    """Seed a generator, by a number that stands for a random one."""
+    """Seed a generator; a number takes the place of a random one."""
     return _seed(generator, seed_of(seed))
 
 

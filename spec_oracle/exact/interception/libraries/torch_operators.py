@@ -7,8 +7,7 @@ are decided first, and boxed noise raises `CannotTraceError`: nothing ever compu
 """
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -16,14 +15,12 @@ import torch
 from torch._ops import OpOverload
 
 from spec_oracle.arrays import Booleans
-from spec_oracle.exact.interception.algebra import FUNCTIONS, are_guarded, truncate
+from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
 from spec_oracle.exact.interception.comparisons import (
-    ARITHMETIC,
     ORDERED,
-    at_once,
     compared_with_many,
+    computed,
     place_of,
-    remembering,
 )
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
@@ -211,65 +208,33 @@ def _elementwise(func: OpOverload, base: str, args: Arguments, kwargs: Keywords)
         if some is not None:
             where |= some
     name = _NAMES.get(base, base)
-    is_repeated = where.size > FEW and name in ARITHMETIC and not kwargs
-    if is_repeated and where.all():
-        found = _at_once(name, args, boxed, shape)
-        if found is not None:
-            result = func(*args)
-            write(result, where, found)
-            return result
-    objects = [
-        boxes.objects_at(value, some) if isinstance(value, torch.Tensor) else value
-        for value, some in zip(args, boxed, strict=True)
-    ]
-    if name in ORDERED and all(isinstance(value, np.ndarray) for value in objects):
-        many = compared_with_many(name, *objects)
+    if name in ORDERED and all(isinstance(value, torch.Tensor) for value in args):
+        many = compared_with_many(name, *map(boxes.objects_at, args, boxed))
         if many is not None:
             return torch.from_numpy(many)
-    operands = [_operand(value, where) for value in objects]
-    compute = _ELEMENTWISE[base]
-    if is_repeated and len(operands) <= 2:
-        compute = remembering(name)
-    values = _clamped(base, args, operands) or [
-        compute(*elements, **kwargs) for elements in zip(*operands, strict=True)
-    ]
+    if all(value.dtype in FLOATS for value in args if isinstance(value, torch.Tensor)):
+        args = tuple(float(value) if type(value) is int else value for value in args)
+    operands = [_operand(value, some, where) for value, some in zip(args, boxed, strict=True)]
+    if base == "clamp" and all(type(value) in _NUMBERS for value in args[1:]):
+        values = operands[0]
+        for extreme, limits in zip(("maximum", "minimum"), operands[1:], strict=False):
+            values = values if limits[0] is None else computed(extreme, [values, limits])
+    elif where.size > FEW and name in FUNCTIONS and not kwargs:
+        values = computed(name, operands)
+    else:
+        values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     write(result, where, values)
     return result
 
 
-def _clamped(base: str, args: Arguments, operands: Sequence[list[Scalar]]) -> list[Scalar] | None:
-    """Return the elements of a tensor of which a clamp by numbers is left out, None of all others."""
-    is_clamp = base in ("clamp", "clamp_min", "clamp_max")
-    if not is_clamp or any(type(value) not in _NUMBERS for value in args[1:]):
-        return None
-    low, high = (None, args[1]) if base == "clamp_max" else (*args[1:], None)[:2]
-    return operands[0] if are_guarded(operands[0], low, high) else None
-
-
-def _at_once(
-    name: str, args: Arguments, boxed: Sequence[Booleans | None], shape: tuple[int, ...]
-) -> list[Scalar] | None:
-    """Return the elements of a function of whole tensors of one formula, None for other tensors."""
-    operands: list[list[Scalar]] = []
-    for value, some in zip(args, boxed, strict=True):
-        if not isinstance(value, torch.Tensor):
-            operands.append([float(value)] * math.prod(shape))
-        elif value.dtype not in FLOATS or (some is not None and not (some.shape == shape and some.all())):
-            return None
-        elif some is None:
-            operands.append(np.broadcast_to(value.detach().numpy(), shape).ravel().tolist())
-        else:
-            operands.append(boxes.symbols_at(value, some))
-    return at_once(name, operands)
-
-
-def _operand(value: Array, where: Booleans) -> list[Scalar]:
-    """Return what takes part where ``where`` is True."""
-    if not isinstance(value, np.ndarray):
+def _operand(value: Array, boxed: Booleans | None, where: Booleans) -> list[Scalar]:
+    """Return the elements of an argument that take part where ``where`` is True."""
+    if not isinstance(value, torch.Tensor):
         return [value] * np.count_nonzero(where)
-    whole = value if value.shape == where.shape else np.broadcast_to(value, where.shape)
-    part: list[Scalar] = whole[where].tolist()
+    if boxed is not None and boxed.shape == where.shape and boxed.all():
+        return list(boxes.symbols_at(value, boxed))
+    part: list[Scalar] = np.broadcast_to(boxes.objects_at(value, boxed), where.shape)[where].tolist()
     return part
 
 

@@ -1,5 +1,6 @@
 """Audits of rules on paths and trees: right ones pass, each defect fails its check, `accepts` is read."""
 
+import inspect
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import Cause
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
@@ -323,6 +325,19 @@ class OneTokenForAll(ReturnsNothing):
         return Verdict(np.array([ROOT]), token, drafts)
 
 
+class DecidesForOneTree(ReturnsNothing):
+    def verify(self, drafts, decisions):
+        token = decisions.categorical(drafts.target.row(ROOT)[:1])
+        return Verdict(np.full(drafts.batch, ROOT), np.repeat(token, drafts.batch), drafts)
+
+
+class DecidesForOne:
+    def verify(self, drafts, decisions):
+        rows, none = drafts.paths.target_probs[:, 0, 0], np.zeros(drafts.batch, dtype=np.int64)
+        token = np.concatenate([decisions.categorical(row[None]) for row in rows])
+        return Verdict.on_paths(drafts, none, none, token)
+
+
 class Raises(ReturnsNothing):
     def verify(self, drafts, decisions):
         raise KeyError("no such place")
@@ -333,6 +348,8 @@ class Raises(ReturnsNothing):
     [
         (ReturnsNothing, "verify returned None; it must return a Verdict"),
         (OneTokenForAll, "verify decided for 1 request, the batch has 8"),
+        (DecidesForOneTree, "verify decided for 1 request, the batch has 8: decide for all requests at once"),
+        (DecidesForOne, "verify decided for 1 request, the batch has 8: decide for all requests at once"),
         (Raises, "it is called as verify(drafts, decisions)"),
     ],
 )
@@ -340,6 +357,19 @@ def test_a_rule_that_returns_no_verdict_is_broken(rule, says):
     report = audit(rule, options=ONLY_JOINT)
     assert (only(report).verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
     assert says in status_of(only(report), "joint").detail
+
+
+@pytest.mark.parametrize("rule", [DecidesForOneTree, DecidesForOne])
+def test_a_decision_for_one_request_is_named_with_its_line_whichever_check_meets_it(rule):
+    line = next(
+        number for number, text in enumerate(inspect.getsource(rule).splitlines()) if "token =" in text
+    )
+    at = f"test_rules.py:{inspect.getsourcelines(rule)[1] + line})"
+    for check in ("joint", "batch"):
+        found = result_of(check, of_rule("decides", rule()), Context(shrink=False))
+        assert (found.status, found.cause) == (Status.FAILED, Cause.BROKEN_CONTRACT)
+        assert "verify decided for 1 request, the batch has " in found.detail
+        assert found.detail.endswith(at)
 
 
 class Accepts:

@@ -1,16 +1,33 @@
-"""Python's ``random`` module on a `Source`: the methods of `random.Random`, wherever an object was made."""
+"""Python's ``random`` on a `Source`, and ``float(u)`` for a random number u without a value.
 
+The methods of `random.Random` are replaced wherever an object was made.
+
+``float(u)``, ``np.float32(u)`` and ``math.log(u)`` have to return a number, so they ask a symbol for its
+value, which is refused. Where foreign code calls them, their names are given another meaning in its
+namespace, and in those of numpy and `math`, and the code is traced anew. The stand-in of a type is a class as
+the type is: for ``isinstance``, as a dtype. Only ``type(x) is float`` would see the difference; code that
+asks this is left alone.
+"""
+
+import builtins
+import linecache
+import math
 import random
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from spec_oracle.exact.interception.algebra import FUNCTIONS
+from spec_oracle.exact.interception.errors import CannotTraceError
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
+from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
 from spec_oracle.exact.interception.sources import (
     categorical,
     from_stream,
@@ -19,7 +36,8 @@ from spec_oracle.exact.interception.sources import (
     seed_of,
     source,
 )
-from spec_oracle.exact.interception.symbols import Scalar
+from spec_oracle.exact.interception.symbols import FLOAT, Pending, Scalar, Symbol
+from verifiers.arrays import Array
 
 T = TypeVar("T")
 
@@ -88,7 +106,7 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
 
 
 def _made(kind: type[random.Random], *seed: object) -> random.Random:
-    """Return a new generator; its own ``__init__`` seeds it, by a number that stands for a random one."""
+    """Return a new generator; its own ``__init__`` seeds it, by a number in place of a random one."""
     return _new(kind, *map(seed_of, seed))
 
 
@@ -129,3 +147,85 @@ def drawn_by_python() -> Iterator[None]:
 def _functions() -> dict[str, object]:
     """Return methods of a generator, which stand in for the functions of the module."""
     return {name: getattr(_stand_in, name) for name in _NAMES}
+
+
+_IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|single|double)")
+
+
+class _NumberType(type):
+    """The type of what stands in for a number type, ``real``."""
+
+    real: type
+
+    def __call__(cls, value: Array = 0.0, /) -> Scalar:
+        element = value.item() if cls.real is float and hasattr(value, "item") else value
+        if not has_symbols(element) or isinstance(element, Pending):
+            return cls.real(element)
+        return element if cls.real is float else converted(element, np.dtype(cls.real))[()]
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.real)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.real)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls.real or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)
+
+
+def _stand_in_for(real: type) -> _NumberType:
+    # numpy takes any class with a dtype for that dtype.
+    return _NumberType(real.__name__, (), {"real": real, "dtype": np.dtype(real)})
+
+
+_real_log: Final = math.log
+
+
+def _log(value: Scalar, *base: float) -> Scalar:
+    if not isinstance(value, Symbol):
+        return _real_log(value, *base)
+    return FUNCTIONS["log"](value) / (_real_log(*base) if base else 1.0)
+
+
+def _of_math(name: str) -> Callable[[Scalar], Scalar]:
+    real, traced = getattr(math, name), FUNCTIONS[name]
+    return lambda value: traced(value) if isinstance(value, Symbol) else real(value)
+
+
+_STAND_INS: Final[dict[Hashable, object]] = {
+    **{real: _stand_in_for(real) for real in (float, np.float32, np.float64)},
+    **{getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")},
+    math.log: _log,
+}
+
+
+class FloatCalls(ExitStack):
+    """The namespaces in which these names have another meaning, until the end of the context."""
+
+    def learn(self, error: CannotTraceError) -> bool:
+        """Change the meanings where ``error`` was raised; False if that would not help."""
+        frame = error.frame
+        if frame is None or error.operation != FLOAT:
+            return False
+        if _IDENTITY.search("".join(linecache.getlines(frame.f_code.co_filename))):
+            return False
+        names = frame.f_code.co_names
+        known = [self._change(space, name) for name in names for space in (vars(np), vars(math))]
+        return any([*known, *(self._change(frame.f_globals, name, vars(builtins)) for name in names)])
+
+    def _change(
+        self, namespace: dict[str, object], name: str, below: Mapping[str, object] | None = None
+    ) -> bool:
+        """Give one name another meaning; False if it has one already, or none that must change."""
+        value = namespace.get(name, (below or {}).get(name))
+        if not isinstance(value, Hashable) or value not in _STAND_INS or value is _STAND_INS[value]:
+            return False
+        restore = (
+            partial(namespace.update, {name: value}) if name in namespace else partial(namespace.pop, name)
+        )
+        self.callback(restore)
+        namespace[name] = _STAND_INS[value]
+        return True

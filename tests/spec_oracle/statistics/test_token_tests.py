@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spec_oracle.statistics.verification_bets import ACCEPTED, CORRECTED, Bet
+from spec_oracle.statistics.token_tests import ACCEPTED, CORRECTED, Bet
 
 VOCAB, OFF = 6, 0.1
 
