@@ -52,11 +52,12 @@ def borne_out(
     suffice: a defect that would take longer gets a few times ``pilot`` samples only. Samples come in calls of
     ``most`` at most.
     """
-    bound, size, drawn, pace = -math.log(rate), pilot, 0, 0.0
+    bound, size, runs, pace = -math.log(rate), pilot, 0, 0.0
     while True:
         before = sample.seconds
         sample.draw(size)
-        drawn += size
+        runs += size
+        drawn = int(sample.counts.sum())
         evidence = log_ratio(sample.counts, claimed, sample.law)
         if evidence >= bound:
             return True
@@ -66,7 +67,8 @@ def borne_out(
             )
         pace = max(pace, size / max(sample.seconds - before, 1e-9))  # a busy machine slows some of them
         left = (seconds - sample.seconds) * pace
-        is_short = drawn > _LOOKS * pilot and drawn + left < draws_needed(claimed, sample.law, rate)
+        outcomes = (runs + left) * max(drawn, 1) / runs  # not every run has one
+        is_short = runs > _LOOKS * pilot and outcomes < draws_needed(claimed, sample.law, rate)
         if left < 1 or is_short:
             return False
         size = int(max(min(2 * size, most, left), 1))

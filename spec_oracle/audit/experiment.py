@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as shares
-from spec_oracle.audit.confirm import borne_out, require_repeated, told
+from spec_oracle.audit.confirm import borne_out, draws_needed, require_repeated, told
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.results import (
@@ -45,6 +45,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
@@ -116,7 +117,9 @@ class Experiment:
 
     A total variation up to ``allowed`` is rounding, one up to ``doubtful`` may be. What cannot be traced is
     sampled together with all of its ``group``. ``decides``: whether the G test decides it, or other
-    experiments show the same. ``tokens`` are those of its longest completion.
+    experiments show the same. ``tokens`` are those of its longest completion. ``is_conditional``: it was
+    traced given random decisions that no outcome shows, so that only samples can call it wrong. ``many`` then
+    returns only the outcomes of those runs that have one.
     """
 
     what: str
@@ -132,6 +135,7 @@ class Experiment:
     shown: Callable[[Any], str] = str
     tokens: int = 0
     wrong_completion: Callable[[Gap, float], WrongCompletion] | None = None
+    is_conditional: bool = False
 
     @cached_property
     def expected(self) -> Mapping[Any, float]:
@@ -335,6 +339,10 @@ Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 """Judges what was traced, up to an experiment whose outcome was none."""
 
 
+class UndecidedError(SpecOracleError):
+    """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
+
+
 class FoundBy(Enum):
     """How outcomes may be found."""
 
@@ -413,7 +421,11 @@ def _traced(
     result = judge(ledger, None)
     guards = _of_guards(ledger)
     if result.status is Status.FAILED:
-        line = confirmed(ledger.worst, context, effort, ledger.due)
+        try:
+            line = confirmed(ledger.worst, context, effort, ledger.due)
+        except UndecidedError as error:
+            open_ = replace(result, status=Status.INCONCLUSIVE, how=How.SAMPLED, cause=Cause.UNDECIDED)
+            return replace(open_, detail=f"{result.detail}; {error}")
     else:
         line = _agreed(ledger, context, effort)
     scope = (*result.remarks.scope, line, *guards)
@@ -502,25 +514,29 @@ def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: fl
     """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
 
     Where samples are too few, it is traced again, more than once before ``due`` only. Raises
-    `NoEvidenceError` where samples contradict it.
+    `NoEvidenceError` where samples contradict it, `UndecidedError` where they alone decide and are too few.
     """
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
     as_traced = replace(experiment, many=found.traced.many or experiment.many)
-    sample = Sample(as_traced, cells)
+    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
+    claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
+    seconds = shares.CLAIM_SHARE * context.budget
     is_confirmed = borne_out(
-        sample,
-        np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0]),
-        rate=shares.CLAIM_PART * context.rate,
-        seconds=shares.CLAIM_SHARE * context.budget,
-        pilot=effort.pilot,
-        most=effort.most,
+        sample, claimed, rate=rate, seconds=seconds, pilot=effort.pilot, most=effort.most
     )
+    drawn = int(sample.counts.sum())
+    if experiment.is_conditional and not is_confirmed:
+        needed = draws_needed(claimed, sample.law, rate)
+        more = 10 * math.ceil(1.5 * needed * sample.seconds / max(drawn, 1) / shares.CLAIM_SHARE / 10)
+        raise UndecidedError(
+            f"{drawn:,} samples neither confirm nor refute it; about {needed:,.0f} would (--budget {more:,})"
+        )
     assert experiment.trace is not None
     find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
     is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731
     repeats = 0 if is_confirmed else require_repeated(find_again, is_same, due)
-    return told("what was traced", int(sample.counts.sum()), repeats)
+    return told("what was traced", drawn, repeats)
 
 
 def _with_samples(

@@ -1,6 +1,6 @@
 """Whole engines: what their user sees, prompts in and completions out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -28,6 +28,11 @@ class Case:
     prompt: Ids
     label: str
     """What a reader is shown of it."""
+
+
+def first_prompts(cases: Sequence[Case]) -> list[Case]:
+    """Return each engine after the first of its prompts."""
+    return list({case.name: case for case in reversed(cases)}.values())[::-1]
 
 
 @dataclass(frozen=True)
