@@ -193,8 +193,16 @@ class EngineCode:
     @cached_property
     def takes_seeds(self) -> bool:
         """Whether ``generate`` takes a seed."""
+        return self._takes_seeds("generate")
+
+    @cached_property
+    def steps_take_seeds(self) -> bool:
+        """Whether ``generate`` and ``steps`` take a seed."""
+        return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
+
+    def _takes_seeds(self, method: str) -> bool:
         try:
-            return "seed" in inspect.signature(self.engine.generate).parameters
+            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 
@@ -345,6 +353,7 @@ class EngineCode:
         prompt: Ids,
         tokens: int,
         ended: Callable[[list[object]], bool],
+        seed: int | None = None,
     ) -> None:
         """Hand what each call of a generation emitted to ``ended``, until that returns true.
 
@@ -356,11 +365,12 @@ class EngineCode:
             if ended(as_list(emitted, "steps")):
                 raise EnoughError
 
+        seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, on_call=on_call)
+                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
             return
-        shown = engine.steps(list(prompt), tokens)
+        shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):
             raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
         if isinstance(shown, Sequence):

@@ -82,19 +82,20 @@ class CallOutcome(NamedTuple):
 class TracedCalls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
-    All before ``ends``, in seconds of `time.process_time`. ``fresh``: every run is that of a copy that has
-    generated nothing.
+    All before ``ends``, in seconds of `time.process_time`. Requests have the ``seed``, if there is one.
+    ``fresh``: every run is that of a copy that has generated nothing.
     """
 
     case: Case
     tokens: int
     ends: float = math.inf
+    seed: int | None = None
     fresh: bool = False
     runs: int = field(default=0, init=False)
     _after: dict[History, list[CallOutcome]] = field(default_factory=dict, init=False)
     _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
-    def seen(self, engine: object, most_calls: int, most_tokens: int) -> Seen:
+    def seen(self, engine: object, most_calls: int, most_tokens: int, seed: int | None) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
 
         The run ends after so many calls, or as soon as there are that many tokens.
@@ -112,7 +113,7 @@ class TracedCalls:
             found.append((tokens, NO_DRAFTS if is_bare else len(emitted) - 1))
             return is_last or sum(len(some) for some, _ in found) >= most_tokens
 
-        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
+        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended, seed)
         return found
 
     @property
@@ -134,7 +135,7 @@ class TracedCalls:
         code = self.case.code
 
         def run() -> Seen:
-            found = self.seen(self.engine, calls, self.tokens)
+            found = self.seen(self.engine, calls, self.tokens, self.seed)
             if len(found) < calls:
                 raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
             return found

@@ -1,9 +1,9 @@
 """The call after every pattern of accepted lengths of the last three calls (theory.md, section 7).
 
 If every call, whatever the calls before it did, emits as the target would, then so is every completion
-distributed. So the engine is run to histories of each pattern, and the next call alone is enumerated: that
-costs the branches of one call, and shows what breaks after two full acceptances or after a rejection behind
-one. `generate` must return what `steps` shows, under the same random decisions.
+distributed. So the engine is run to histories of each pattern, without a seed and with one, and the next call
+alone is enumerated: that costs the branches of one call, and shows what breaks after two full acceptances or
+after a rejection behind one. `generate` must return what `steps` shows, under the same random decisions.
 
 The next call of a right engine may be off given all decisions before it: drafts may have been made ahead,
 and rules with carry-over are right on average over accepted lengths only. So a call that is off is averaged
@@ -26,7 +26,7 @@ from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, told
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
-from spec_oracle.audit.engine.tracer import Asked
+from spec_oracle.audit.engine.tracer import SEEDS, Asked
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
 from spec_oracle.audit.results import (
     CheckResult,
@@ -46,7 +46,8 @@ from spec_oracle.exact.interception import UnrepeatableError, sample_call
 
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
 ENGINE_CALLS_TOKENS: Final = 24
-ENGINE_HISTORIES: Final = 3  # Histories of a pattern from which the next call is traced.
+# Histories of a pattern from which the next call is traced; of requests with a seed it is one.
+ENGINE_HISTORIES: Final = 3
 # Histories of the same calls over which the next one is averaged, before samples are taken.
 ENGINE_ALIKE: Final = 64
 
@@ -63,14 +64,15 @@ NextText: TypeAlias = tuple[Ids, Ids]
 def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, seconds: float) -> CheckResult:
     """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
 
-    All within ``seconds`` of processor time, an equal part of what is left for each engine; samples that
-    decide whether a call is wrong take time of their own.
+    All within ``seconds`` of processor time: engines in turn, each with an equal part of what is left, and in
+    what they leave once more with a seed. Samples that decide whether a call is wrong take time of their own.
     """
     firsts, ends, walks = first_prompts(cases), time.process_time() + seconds, list[Patterns]()
-    for number, case in enumerate(firsts):
-        now = time.process_time()
-        walks.append(Patterns(requests, case, now + (ends - now) / (len(firsts) - number)))
-        walks[-1].trace()
+    for some, seed in ((firsts, None), ([one for one in firsts if one.code.steps_take_seeds], SEEDS[0])):
+        for number, case in enumerate(some):
+            now = time.process_time()
+            walks.append(Patterns(requests, case, now + (ends - now) / (len(some) - number), seed))
+            walks[-1].trace()
     parts = [partial(walk.decided, pattern) for walk in walks for pattern in walk.off]
     found = first_failure(rate, *parts) if parts else passed("", how=How.PROVEN)
     unlike = [walk.unlike for walk in walks if walk.unlike]
@@ -83,6 +85,8 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
 class Patterns:
     """The next call of one engine after each pattern, traced before ``ends`` of `time.process_time`.
 
+    Of requests with the ``seed``, if there is one.
+
     ``lengths`` and ``found`` are the accepted lengths and the patterns that occurred. After patterns ``off``
     the call is not the target's, given all decisions; after those ``on_average`` completions say that it is
     right on average. ``why`` says why tracing ended early, ``unlike`` where `generate` does otherwise than
@@ -92,6 +96,8 @@ class Patterns:
     requests: Requests
     case: Case
     ends: float
+    seed: int | None
+    label: str = field(init=False)
     calls: TracedCalls = field(init=False)
     lengths: set[int] = field(default_factory=set, init=False)
     found: set[Pattern] = field(default_factory=set, init=False)
@@ -104,7 +110,8 @@ class Patterns:
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
         tokens = max(ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
-        self.calls = TracedCalls(self.case, tokens, self.ends)
+        self.calls = TracedCalls(self.case, tokens, self.ends, self.seed)
+        self.label = self.case.label + ", with a seed" * (self.seed is not None)
 
     def trace(self) -> None:
         """Trace the call after each pattern, those of the fewest calls first."""
@@ -119,7 +126,7 @@ class Patterns:
 
     def _after(self, pattern: Pattern, histories: Sequence[History]) -> list[History]:
         """Trace the call after a pattern; return the histories that go on from there."""
-        some, ledger = _likeliest(histories), Ledger(math.inf)
+        some, ledger = _likeliest(histories, ENGINE_HISTORIES if self.seed is None else 1), Ledger(math.inf)
         experiment = self._experiment(pattern, some)
         ledger.trace(experiment)
         self.unlike = self.unlike or self._unlike(some[0])
@@ -156,7 +163,7 @@ class Patterns:
 
         what = f"the call after accepted lengths {told(pattern)}" if pattern else "the first call"
         return Experiment(
-            f"{self.case.label}, {what}",
+            f"{self.label}, {what}",
             "one call",
             lambda: mixed([expected for _, expected in laws]),
             self._runs(tokens),
@@ -195,8 +202,9 @@ class Patterns:
             first = sum(text[:size], ())
             return (first, sum(text, ())[len(first) : tokens[before]]) if before in tokens else None
 
-        def call(engine: Any, _: Callable[[], int]) -> Seen:
-            return calls.seen(engine, calls.tokens, max(tokens.values()))
+        def call(engine: Any, fresh: Callable[[], int]) -> Seen:
+            seed = None if self.seed is None else fresh()
+            return calls.seen(engine, calls.tokens, max(tokens.values()), seed)
 
         rng = self.requests.context.stream("engine/patterns", len(self.found))
         asked = Asked(self.case.code, call, outcome, rng, calls.fresh)
@@ -221,11 +229,12 @@ class Patterns:
         rng = partial(self.requests.context.stream, "engine/steps", *history.text)
 
         def by_steps() -> list[Any]:
-            seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT)
+            seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT, self.seed)
             return [token for emitted, _ in seen for token in emitted]
 
         def by_generate() -> list[Any]:
-            return as_list(calls.engine.generate([*self.case.prompt], calls.tokens))
+            seeds = {} if self.seed is None else {"seed": self.seed}
+            return as_list(calls.engine.generate([*self.case.prompt], calls.tokens, **seeds))
 
         with suppress(NotTracedError, SubjectRaisedError), raising():
             one, other = sample_call(by_steps, rng(), left, history.script), None
@@ -238,7 +247,7 @@ class Patterns:
             ):
                 after = f" after accepted lengths {told(history.pattern)}" * bool(history.calls)
                 return (
-                    f"{self.case.label}: under the same random decisions generate makes other ones, or other "
+                    f"{self.label}: under the same random decisions generate makes other ones, or other "
                     f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
                     "generate return what steps yields"
                 )
@@ -247,13 +256,13 @@ class Patterns:
     def covered(self) -> str:
         """Return a line on which patterns were covered."""
         if not self.lengths:
-            return f"{self.case.label}: no call after others was traced ({self.why})"
+            return f"{self.label}: no call after others was traced ({self.why})"
         every = [*product(sorted(self.lengths), repeat=CALLS)]
         known = every if self.why else [one for one in every if one in self.found]
         missing = [one for one in known if one not in self.judged]
         covered = len(known) - len(missing)
         line = (
-            f"{self.case.label}: the next call alone after {covered} of {len(known)} "
+            f"{self.label}: the next call alone after {covered} of {len(known)} "
             f"patterns of three accepted lengths, traced in {self.calls.runs:,} runs"
         )
         if never := len(every) - len(known):
@@ -271,14 +280,14 @@ def _last(history: History) -> Pattern:
     return history.pattern[-CALLS:]
 
 
-def _likeliest(histories: Sequence[History]) -> list[History]:
+def _likeliest(histories: Sequence[History], most: int) -> list[History]:
     """Return a few histories, the likeliest first, if possible with different last tokens.
 
     After another token a lost or repeated one shows that may not show after others.
     """
     ordered = sorted(histories, key=lambda one: -one.chance)
     firsts = {one.text[-1:]: one for one in reversed(ordered)}.values()
-    return sorted(ordered, key=lambda one: one not in firsts)[:ENGINE_HISTORIES]
+    return sorted(ordered, key=lambda one: one not in firsts)[:most]
 
 
 def _listed(patterns: Iterable[Pattern]) -> str:

@@ -35,6 +35,20 @@ def test_every_pattern_of_a_right_engine_is_covered():
     assert "not reached" not in found.remarks.scope[0]
 
 
+class WrongWithSeeds(SteppingEngine):
+    """Does not test the draft of a request with a seed after two accepted ones."""
+
+    def emitted(self, context, drafts, uniform, seed):
+        self.is_wrong = lambda past: seed is not None and past[-2:] == [(1, 1), (1, 1)]
+        return super().emitted(context, drafts, uniform, seed)
+
+
+def test_calls_after_patterns_are_judged_with_a_seed_too():
+    found = judged(WrongWithSeeds(draft_length=1))
+    assert found.status is Status.FAILED
+    assert found.detail.startswith("prompt 0, with a seed, the call after accepted lengths 1-1: completion ")
+
+
 class FirstIsBare(SteppingEngine):
     """Drafts nothing in its first call, as engines do that process the prompt in a call of its own."""
 
