@@ -42,8 +42,8 @@ def most_in(name: str) -> str:
 
     >>> most_in("by p, all tokens")
     'seen best with all tokens in the order of p'
-    >>> most_in("by p/q, 1 apart")
-    'seen best with pairs of tokens 1 apart in the order of p/q'
+    >>> most_in("by p/q, a token and the next one")
+    'seen best in pairs of a token and the next one in the order of p/q'
     >>> most_in("by p, token 9"), most_in("after equal next-token distributions")
     ('seen best at token 9 in the order of p', 'seen best after equal next-token distributions')
     """
@@ -53,7 +53,7 @@ def most_in(name: str) -> str:
     ordered = f"in the order of {order.removeprefix('by ')}"
     if tokens.startswith("as if"):
         return f"seen best {ordered}, {tokens}"
-    at = "with pairs of tokens " * tokens.endswith(" apart") or "at " * tokens.startswith("token")
+    at = "in pairs of " * tokens.startswith("a token") or "at " * tokens.startswith("token")
     return f"seen best {at or 'with ' * (tokens == ALL)}{tokens} {ordered}"
 
 
