@@ -27,6 +27,9 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
   ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
+* ``append(tokens)``, ``rewind(length)``, or both, if it holds a session: after a generation they add tokens
+  to its text, or cut it, prompt included, to its first ``length`` tokens.
+  ``generate(None, max_new_tokens)`` goes on from there;
 * ``draft_lengths``, all that ``draft_length`` may be set to: the engine is then judged with each of them;
 * ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
   engines that decode thousands at once: checks then sample by it, and judge long series of batches.
