@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
-from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status, remarked
+from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
@@ -47,12 +47,11 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
         listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
     )
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
-    seen = [case.code.drafts.seen for case in cases]
-    notes = dict.fromkeys(note for one in seen if one.is_known for note in one.notes)
-    result = remarked(replace(result, findings=findings), notes=(*result.remarks.notes, *notes))
+    result = replace(result, findings=findings)
     if plain:
         result = beside_plain(result, requests, plain, effort.ENGINE_FIRST_TOKENS, rate)
-    return requests.noted(result)
+    seen = [case.code.drafts.seen for case in cases]
+    return requests.noted(result, [note for one in seen if one.is_known for note in one.notes])
 
 
 def beside_plain(

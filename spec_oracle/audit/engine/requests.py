@@ -174,15 +174,15 @@ class Requests:
         """Return what is found of experiments; a deviation that may be rounding is left open."""
         return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
 
-    def noted(self, result: LawResult) -> LawResult:
-        """Return the result with what counts as rounding, and notes on that."""
-        rounding, remarks = self.rounding, result.remarks
-        notes = remarks.notes
+    def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
+        """Return the result with what counts as rounding, and with ``notes`` and those on rounding."""
+        remarks, line = result.remarks, str(self.rounding)
         if result.cause is not None:
-            notes = (*notes, *rounding.notes)
-        elif rounding.is_assumed:
-            notes = (*notes, str(rounding))
-        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, str(rounding)), notes=notes))
+            notes = (*notes, *self.rounding.notes)
+        elif self.rounding.is_assumed:
+            notes = (*notes, line)
+        every = dict.fromkeys((*remarks.notes, *notes))
+        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=(*every,)))
 
 
 def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:

@@ -80,7 +80,7 @@ def server():
     [
         (lambda: "token", None, 19, 5),
         (lambda: as_sampler(verifiers.get("token")), None, 33, 15),
-        (Least, None, 43, 24),
+        (Least, None, 42, 24),
         (server, SERVER, 47, 25),
     ],
     ids=["verifier", "sampler", "engine", "server"],
