@@ -1,7 +1,7 @@
-"""Plain samples decide between a distribution that was traced and the target's, before it is called wrong.
+"""Confirm a traced defect with uninstrumented samples before it is reported.
 
-Code whose random numbers cannot all be seen may be right, and still be traced to another distribution: one
-draw out of sight is then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
+Right code may be traced to a wrong distribution if one of its random numbers cannot be seen: that number is
+then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
 sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): if the target's distribution
 is right, the likelihood ratio of the claimed one ever reaches 1/rate with a chance of at most ``rate``.
 
@@ -46,11 +46,10 @@ def borne_out(
     pilot: int,
     most: int,
 ) -> bool:
-    """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
+    """Whether samples [C] decide for the ``claimed`` distribution [C], against the expected one.
 
-    Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
-    suffice: a defect that would take longer gets a few times ``pilot`` samples only. Samples come in calls of
-    ``most`` at most.
+    Raises `NoEvidenceError` if they decide against the claim. False if ``seconds`` do not suffice: a defect
+    that would take longer gets a few times ``pilot`` samples only. A call takes ``most`` samples at most.
     """
     bound, size, runs, pace = -math.log(rate), pilot, 0, 0.0
     while True:
@@ -94,10 +93,10 @@ def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: f
 def require_repeated(
     find: Callable[[], object], is_same: Callable[[object], bool], until: float = math.inf
 ) -> int:
-    """Trace again what samples are too few to decide; return how often.
+    """Trace a defect again that is too small for samples; return how often.
 
-    Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError`
-    where it comes out otherwise, or where randomness was drawn out of sight.
+    Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError` if
+    another distribution is traced, or if the code drew random numbers that cannot be traced.
     """
     for number in range(CLAIM_REPEATS):
         if number and time.process_time() >= until:
@@ -113,7 +112,7 @@ def require_repeated(
 
 @contextmanager
 def entropy_seen() -> Iterator[list[int]]:
-    """Watch what Python code draws from the operating system's entropy; yields the numbers of bytes."""
+    """Count the bytes that Python code takes from the operating system's entropy; yields their list."""
     drawn: list[int] = []
 
     def counting(function: Callable[..., bytes]) -> Callable[..., bytes]:
@@ -130,9 +129,10 @@ def entropy_seen() -> Iterator[list[int]]:
         yield drawn
 
 
-def told(claim: str, draws: int, repeats: int) -> str:
-    """Return a line on how a claimed defect stands: confirmed by samples, or else traced again so often."""
+def describe(draws: int, repeats: int) -> str:
+    """Return a line on how a defect was confirmed: by samples, or, if ``repeats``, by tracing it again."""
     if not repeats:
-        return f"{draws:,} uninstrumented samples agree: they follow {claim}, not the target's distribution"
+        agree = "they follow what was traced, not the target's distribution"
+        return f"{draws:,} uninstrumented samples agree: {agree}"
     times = repeats + 1
     return f"{draws:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"

@@ -1,9 +1,9 @@
-"""The one way to sample: an e-process screens, then a G test decides; and samples confirm what was traced.
+"""Decisions by samples: an e-process screens, a G test decides, and samples confirm traced results.
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-Where none must be detected, a stated number of samples is screened, which then has the whole rate. Code that
-answers over a network may end early: then what came is judged.
+If none is stated, the screening takes a stated number of samples, and has the whole rate. Code that answers
+over a network may end early: then the samples so far are judged.
 """
 
 import math
@@ -34,7 +34,7 @@ CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 
 
 class Sampled(Protocol):
-    """What can be sampled: ``counts`` [C] of outcomes so far that should follow a ``law`` [C].
+    """Samples: ``counts`` [C] of outcomes so far, which should follow a ``law`` [C].
 
     ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
     ``seconds`` the samples took of the code under test; ``draw`` adds some, ``afresh`` begins without any.
@@ -85,15 +85,15 @@ def judge_samples(
     admitted: float | None = None,
     keeps: bool = False,
 ) -> SampledDecision:
-    """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
+    """Judge samples of many laws, within ``seconds``: screen all, and decide those of some ``names``.
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
-    time. The G test takes samples of its own, since those of the screening were looked at already, and that
-    decided of which there are how many; or it ``keeps`` those of a single one. It takes as many as detect a
-    total variation of ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an
-    infinite ``tv`` there is none, and the screening has all of the rate and the time. A total variation up to
-    ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
-    Where the code raises, all samples before it decide, if they suffice.
+    time. The G test takes samples of its own, since looks at those of the screening decided how many there
+    are; or it ``keeps`` them if there is a single law. It takes as many as detect a total variation of
+    ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an infinite ``tv``
+    there is no G test, and the screening has all of the rate and the time. A total variation up to
+    ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
+    If the code raises, all samples before that decide, if they suffice.
     """
     listed, is_screened_only = list(samples.values()), math.isinf(tv)
     half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
@@ -146,7 +146,7 @@ def _decided(
     batch: int,
     most: int,
 ) -> SampledDecision:
-    """Decide by the G test, each at the ``rate``; ``screened`` samples took time, too."""
+    """Decide each sample by the G test at the ``rate``; ``screened`` samples have taken time, too."""
     every = [*screened, *own.values()]
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.
     for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
@@ -168,12 +168,12 @@ def _decided(
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
-    """Whether samples show a larger total variation than is on record."""
+    """Whether samples show a larger total variation than the one on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
 def _needed(sample: Sampled, tv: float, rate: float) -> int:
-    """Return how many samples detect ``tv``; where the slack hides as much, how many would without it."""
+    """Return how many samples detect ``tv``; without the slack, if the slack hides as much."""
     try:
         return draws_needed_by_g(tv, sample.law, alpha=rate, slack=sample.slack)
     except InvalidInputError:
@@ -199,7 +199,7 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
 
 
 def _evidence(samples: Sequence[Sampled]) -> EProcess:
-    """Return the e-process of all samples as their laws are known by now."""
+    """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
         process = process.observe(sample.counts, number, slack=sample.slack)
@@ -258,7 +258,7 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
 
 
 def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
-    """Compare samples that are not instrumented with laws that were traced; return what they would detect.
+    """Compare uninstrumented samples with traced laws; return a line on what they would detect.
 
     Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
     `NoEvidenceError` where they contradict a law.

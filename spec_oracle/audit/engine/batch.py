@@ -17,7 +17,7 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
-from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.experiment import Experiment, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
@@ -32,7 +32,7 @@ SMALL_VOCABULARY = 3
 
 
 def batch(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge pairs of completions, traced or sampled, and large batches of engines that decode many."""
+    """Judge pairs of completions, traced or sampled, larger batches, and batches of thousands."""
     cases = subject.cases(context, "generate_batch")
     many = subject.cases(context, "start_many")[:1]
     if not cases and not many:
@@ -75,7 +75,7 @@ def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResu
 
 def larger(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     """Yield larger batches of each engine, whose last request is like the first one."""
-    for case in {case.name: case for case in reversed(cases)}.values():
+    for case in first_prompts(cases):
         for size in ENGINE_SIZES:
             for seeded in (False, True):
                 some = _requests(case, cases, size - 1, TOKENS, seeded=seeded)

@@ -40,7 +40,7 @@ ENGINE_MORE_RUNS: Final = 1500
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge completions of several calls, traced or sampled, then series of batches, and long completions.
+    """Judge completions of several calls, traced or sampled, and series of batches.
 
     Of engines that show their calls, the next call is judged after every pattern of accepted lengths.
     """
@@ -51,7 +51,7 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
-    """Judge longer completions, further turns, and calls after every pattern of acceptance if they show."""
+    """Judge longer completions, texts that go on, and calls after every pattern of acceptance."""
     subject, context, ends = requests.subject, requests.context, ENGINE_CALLS_SHARE * requests.context.budget
     showing, started = subject.cases(context, "steps"), time.process_time()
     reserved = ENGINE_PATTERNS_SHARE * context.budget if showing else 0.0
@@ -97,7 +97,7 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
 
 
 def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield longer completions, with seeds, too, generations in a row, and more tokens while they are cheap.
+    """Yield longer completions, seeded ones, generations in a row, and more tokens while they are cheap.
 
     Of engines with several draft lengths completions are long enough for each of them.
     """
@@ -151,7 +151,7 @@ def _is_cheap(costs: Sequence[tuple[int, float]], ledger: Ledger) -> bool:
 
 
 def equal_batches(case: Case, context: Context) -> Draw:
-    """Return what draws the first calls of batches of equal requests without seed."""
+    """Return the function that samples first calls of a batch of equal requests without seed."""
     seed_all(context.seed)
 
     def emitted(size: int) -> NDArray[np.int64]:

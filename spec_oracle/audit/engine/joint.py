@@ -29,7 +29,7 @@ TRACING = 5.0
 
 @dataclass(frozen=True)
 class TracedFindings(Findings):
-    """What `joint` found of an engine by tracing: `calls` does not trace it again."""
+    """Findings of `joint`, with what it traced, so that `calls` need not trace it again."""
 
     traced: tuple[TracedExperiment, ...] = ()
 
@@ -57,7 +57,7 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
 def beside_plain(
     result: LawResult, requests: Requests, cases: Sequence[Case], tokens: int, rate: float
 ) -> LawResult:
-    """Return a result by rows, or whose mistake it is where completions without speculation differ from them.
+    """Say whose mistake it is if completions without speculation differ from the rows.
 
     What ``generate_plain`` generates is target-only decoding. Rows of another distribution are a mistake of
     ``next_token_probs``; an engine that agrees with them is wrong.
@@ -84,7 +84,7 @@ def beside_plain(
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield completions of one and two tokens, of three where only that shows what drafts do; then seeded."""
+    """Yield completions of one and two tokens, of three if drafts show only there; then seeded ones."""
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
     sizes, seeded = range(1, usual + 1), [case for case in cases if case.code.takes_seeds]
@@ -102,7 +102,7 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
 def sampled_instead(
     requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
 ) -> list[Experiment]:
-    """Return what is sampled where tracing does not work: completions of so many tokens, with seeds, too."""
+    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
     seeded = [case for case in cases if case.code.takes_seeds]
     return [
         *(requests.completion(case, tokens(case)) for case in cases),
@@ -111,7 +111,7 @@ def sampled_instead(
 
 
 def _of_a_call(context: Context, case: Case) -> int:
-    """Return the tokens of a whole call of an engine that decodes many requests at once, a few of others."""
+    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
     if not case.code.has("start_many"):
         return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
     with raising():

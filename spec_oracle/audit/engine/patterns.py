@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import first_failure
-from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, told
+from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, describe
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import SEEDS, Asked
@@ -150,7 +150,7 @@ class Patterns:
         tokens = {one.calls: max(map(len, law)) for one, (_, law) in zip(histories, laws, strict=True)}
 
         def mixed(of: Sequence[Mapping[Ids, float]]) -> dict[NextText, float]:
-            """Return the distribution after any of the histories, each as likely as it is."""
+            """Return the distribution after one of the histories, weighted by their probabilities."""
             return summed(
                 ((one.text, text[len(one.text) :]), one.chance * mass / total)
                 for one, law in zip(histories, of, strict=True)
@@ -161,7 +161,7 @@ class Patterns:
             is_decided = bool(pattern) or len(calls.after(histories[0])) > 1
             return TracedOutcome(mixed([law for law, _ in laws]), calls.runs, is_decided)
 
-        what = f"the call after accepted lengths {told(pattern)}" if pattern else "the first call"
+        what = f"the call after accepted lengths {describe(pattern)}" if pattern else "the first call"
         return Experiment(
             f"{self.label}, {what}",
             "one call",
@@ -175,7 +175,7 @@ class Patterns:
         )
 
     def _laws(self, history: History) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
-        """Return the law of the text after the next call, and the target's, right or on average.
+        """Return the distribution of the text after the next call, and the target's.
 
         Averaged over what ever more of the last calls hide, until it is right, or there are too many to run.
         """
@@ -190,7 +190,7 @@ class Patterns:
         return laws
 
     def _runs(self, tokens: Mapping[tuple[CallResult, ...], int]) -> Callable[[int], list[NextText]]:
-        """Return what runs the engine ordinarily: the texts after some histories, by their ``tokens``.
+        """Return the function that samples texts after some histories, of so many ``tokens`` each.
 
         A text is that of a history and its next call, up to so many tokens; other runs have none.
         """
@@ -221,7 +221,7 @@ class Patterns:
         return passed("", how=How.PROVEN)
 
     def _unlike(self, history: History) -> str:
-        """Say if `generate` does otherwise than `steps` shows, under the same random decisions, "" if not.
+        """Say if `generate` returns other tokens than `steps` under equal random decisions, "" if not.
 
         What cannot be traced of it is not compared.
         """
@@ -245,7 +245,7 @@ class Patterns:
                 or one.result != other.result
                 or not math.isclose(one.log_chance, other.log_chance, abs_tol=1e-6)
             ):
-                after = f" after accepted lengths {told(history.pattern)}" * bool(history.calls)
+                after = f" after accepted lengths {describe(history.pattern)}" * bool(history.calls)
                 return (
                     f"{self.label}: under the same random decisions generate makes other ones, or other "
                     f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
@@ -291,4 +291,4 @@ def _likeliest(histories: Sequence[History], most: int) -> list[History]:
 
 
 def _listed(patterns: Iterable[Pattern]) -> str:
-    return ", ".join(told(pattern) for pattern in [*patterns][:_SHOWN])
+    return ", ".join(describe(pattern) for pattern in [*patterns][:_SHOWN])

@@ -51,7 +51,7 @@ WITH_SEEDS: Final = "requests with seeds"
 
 
 class EngineRequest(NamedTuple):
-    """What is asked for: a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
+    """A request for a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
 
     prompt: Ids
     tokens: int
@@ -75,7 +75,7 @@ class Requests:
         self.rounding = rounding_of(self.subject, self.context)
 
     def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
-        """Return how much is sampled of these engines; many requests at once where all are alike."""
+        """Return the sampling effort for these engines: larger if they decode many requests at once."""
         many = share == 1 and all(case.code.has("start_many") for case in cases)
         usual: dict[str, Any] = {
             "tv": ENGINE_TV,
@@ -137,7 +137,7 @@ class Requests:
     def _sampled(
         self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool
     ) -> list[Any]:
-        """Return the outcomes of so many ordinary runs; engines that decode many at once do so."""
+        """Return the outcomes of ``count`` uninstrumented runs, of one batch if the engine can do that."""
         code, one = case.code, every[0]
         if len(every) == 1 and code.has("start_many") and asked.method == "generate":
             fresh = self.rng.integers(2**31, size=count).tolist()
@@ -147,7 +147,7 @@ class Requests:
         return asked.many(count, next_to if neighbours else None)
 
     def _beside_last(self, many: Callable[[int], list[Any]], size: int, count: int) -> list[Any]:
-        """Return the completions of a request, another one each time, and of the last request."""
+        """Return the completions of one request, chosen at random, and of the last request."""
         places = self.rng.integers(size - 1, size=count).tolist()
         return [(place, one[place], one[-1]) for place, one in zip(places, many(count), strict=True)]
 
@@ -157,7 +157,7 @@ class Requests:
         return crossed([outcomes(code, one.prompt, one.tokens, self.rng) for one in every])
 
     def _pairs(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
-        """Return the cells of the completions of one of the first requests, at a place, and of the last."""
+        """Return the cells of a request's place and completion, with the completion of the last request."""
         *others, last = (outcomes(code, one.prompt, one.tokens, self.rng) for one in every)
         kinds = [crossed([kind, last]) for kind in others]
         starts = np.cumsum([0, *(len(kind.law) for kind in kinds[:-1])])
@@ -171,7 +171,7 @@ class Requests:
     def find(
         self, experiments: Listing | Sequence[Experiment], context: Context, sizes: Effort, **more: Any
     ) -> LawResult:
-        """Return what is found of experiments; a deviation that may be rounding is left open."""
+        """Decide experiments; a deviation that may be rounding is left open."""
         return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
 
     def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
@@ -186,7 +186,7 @@ class Requests:
 
 
 def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:
-    """Return the law of what is requested by target-only decoding."""
+    """Return the distribution of these completions by target-only decoding."""
     laws = [code.law(one.prompt, one.tokens) for one in every]
     return laws[0] if len(laws) == 1 else product(laws)
 
@@ -209,7 +209,7 @@ def crossed(kinds: Sequence[OutcomeCells]) -> OutcomeCells:
 def asked_of(
     code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str, rng: np.random.Generator
 ) -> Asked:
-    """Return what asks for these calls; the outcome is a completion, or a tuple of several."""
+    """Return the call that makes these requests; its outcome is a completion, or a tuple of several."""
 
     def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
         found: list[list[object]] = []
@@ -294,7 +294,7 @@ def _wrong(case: Case, tokens: int, gap: Gap, distance: float) -> WrongCompletio
 
 
 def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *, neighbours: bool) -> str:
-    """Return what a person reads for calls."""
+    """Return the words for some calls in messages."""
     if method == "generate_plain":
         return f"{case.label}, generate_plain"
     size, (*_, last) = max(len(call) for call in calls), calls[-1]
@@ -304,12 +304,12 @@ def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *,
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number of things."""
+    """Return a count with its noun, in the plural if needed."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def shown(sequence: tuple[Any, ...]) -> str:
-    """Return a completion, or completions that follow each other, for people."""
+    """Return a completion, or several in a row, for messages."""
     if sequence and isinstance(sequence[0], tuple):
         return " and then ".join(map(shown, sequence))
     return ",".join(map(str, sequence)) or "(empty)"

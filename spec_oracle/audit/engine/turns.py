@@ -52,7 +52,7 @@ class GoingOn:
 
     @property
     def what(self) -> str:
-        """What a reader is shown of it."""
+        """Its name in messages."""
         return f"session after {' and '.join(self.edits)}" if self.edits else "second turn of a conversation"
 
     def text(self, completion: Ids) -> Ids:
@@ -66,7 +66,7 @@ class GoingOn:
         return (*case.prompt, *kept, news)
 
     def asked(self, rng: Any) -> Asked:
-        """Return what asks for both completions."""
+        """Return the call for both completions."""
         code, prompt = self.case.code, self.case.prompt
 
         def both(engine: Any, _: Callable[[], int]) -> list[list[Any]]:
@@ -134,7 +134,7 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
 
 
 def _sessions(case: Case) -> list[GoingOn]:
-    """Return what the session of an engine goes on from, if it holds one; the fewest runs first."""
+    """Return the edits of an engine's session, if it holds one; those of the fewest runs first."""
     edits = [some for some in EDITS if all(map(case.code.has, some))]
     return [GoingOn(case, first, 1, some) for first in (1, TOKENS) for some in edits]
 
@@ -175,6 +175,6 @@ def _experiment(requests: Requests, one: GoingOn) -> Experiment:
 
 
 def _alone(code: EngineCode, most_runs: int, end: float, prompt: Ids, tokens: int) -> Mapping[Ids, float]:
-    """Return the distribution of a copy's only completion."""
+    """Return the distribution of the only completion of a fresh copy."""
     asked = replace(completions_of(code, prompt, tokens), fresh=code.unused is not None)
     return traced(asked, most_runs, end).law
