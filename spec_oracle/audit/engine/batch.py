@@ -6,7 +6,6 @@ where they can be; batches of three and more requests, with seeds and without, a
 outcomes to be run.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
+from spec_oracle.audit.engine.requests import EngineRequest, Requests, crossed, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.experiment import Experiment, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
@@ -55,7 +54,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
-    sizes = requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(ENGINE_TWO_SHARE)
     context = replace(requests.context, rate=rate)
     return requests.noted(requests.find([*pairs(cases, requests)], context, sizes))
 
@@ -69,7 +68,7 @@ def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     context = replace(requests.context, rate=rate)
-    some = requests.effort(cases, ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV, screens_all=True)
+    some = replace(requests.in_addition(ENGINE_LARGER_SHARE), screens_all=True)
     return sampled([*larger(cases, requests)], context, some)
 
 
@@ -126,5 +125,5 @@ def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> C
 
     what, size = "pairs of requests without seed, beside seeded ones", f"2 x {TOKENS} tokens"
     two = Experiment(what, size, dict, many, binned=lambda: crossed([kind, kind]))
-    sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(ENGINE_LARGER_SHARE)
     return sampled([two], replace(requests.context, rate=rate), sizes)

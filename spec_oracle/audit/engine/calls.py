@@ -5,7 +5,6 @@ seeds and without, and, of engines that decode many requests at once, whether ba
 random numbers. Completions grow longer while the budget allows it.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted, with_remarks_of
+from spec_oracle.audit.engine.requests import EngineRequest, Requests, counted, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
@@ -86,7 +85,7 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
-    rest = requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    rest = requests.in_addition(ENGINE_REST_SHARE)
     instead = sampled_instead(requests, cases, lambda _: tokens)
     listing = partial(longer, requests, cases)
     found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)

@@ -5,8 +5,8 @@ probability is that of what came before, times q; sampled, it falls into bins of
 own q, so that tokens of all q are judged together.
 """
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     experiments = [one for case in cases for one in drafts(case, requests)]
     if not experiments:
         return passed("nothing was drafted", how=How.SAMPLED)
-    sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED, screens_all=True)
+    sizes = replace(requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED), screens_all=True)
     return requests.noted(requests.find(experiments, context, sizes))
 
 

@@ -5,7 +5,6 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests
+from spec_oracle.audit.engine.requests import EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
@@ -62,7 +61,7 @@ def beside_plain(
     What ``generate_plain`` generates is target-only decoding. Rows of another distribution are a mistake of
     ``next_token_probs``; an engine that agrees with them is wrong.
     """
-    sizes = requests.effort(cases, PLAIN_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(PLAIN_SHARE)
     asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
     plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
     rows = requests.find(plain, replace(requests.context, rate=rate), sizes)

@@ -4,7 +4,6 @@ Losslessness does not fix how much is accepted: a rule that was switched off, or
 spoilt cache, shows nowhere else.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -42,7 +41,7 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
     if any(case.code.endings for case in cases):
         return _reported(subject.cases(context, "start_many"))
     requests = Requests(subject, context, "length")
-    sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED)
+    sizes = requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED)
     experiments = [accepted_lengths(case, requests) for case in cases]
     return requests.noted(requests.find(experiments, context, sizes))
 

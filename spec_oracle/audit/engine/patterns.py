@@ -213,7 +213,7 @@ class Patterns:
     def decided(self, pattern: Pattern, rate: float) -> CheckResult:
         """Let ordinary completions decide whether the call after a pattern is a defect."""
         requests, context = self.requests, replace(self.requests.context, rate=rate)
-        sizes = requests.effort([self.case], pilot=effort.ENGINE_ROUND, most=effort.ENGINE_MANY)
+        sizes = replace(requests.effort(), pilot=effort.ENGINE_ROUND, most=effort.ENGINE_MANY)
         found = requests.find([self.off[pattern]], context, sizes, ways=FoundBy.TRACED)
         if found.how is not None:
             return replace(found, measured=replace(found.measured, alpha=rate))

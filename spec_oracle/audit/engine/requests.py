@@ -8,6 +8,7 @@ after the other moves the law by the mean distance of the rows of that position.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -74,22 +75,24 @@ class Requests:
         self.rng = self.context.stream(f"engine/{self.name}")
         self.rounding = rounding_of(self.subject, self.context)
 
-    def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
+    def effort(self, cases: Sequence[Case] = ()) -> Effort:
         """Return the sampling effort for these engines: larger if they decode many requests at once."""
-        many = share == 1 and all(case.code.has("start_many") for case in cases)
-        usual: dict[str, Any] = {
-            "tv": ENGINE_TV,
-            "wanted": ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
-            "look": effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
-            "turns": ENGINE_TURNS,
-            "most": 10 * effort.ENGINE_MANY,
-            "share": share,
-            "pilot": effort.ENGINE_PILOT,
-            "confirming": ENGINE_CONFIRMING_TV,
-            "confirming_share": ENGINE_CONFIRMING_SHARE,
-            "screens_all": False,
-        }
-        return Effort(**{**usual, **changes})
+        many = bool(cases) and all(case.code.has("start_many") for case in cases)
+        return Effort(
+            ENGINE_TV,
+            wanted=ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
+            look=effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
+            turns=ENGINE_TURNS,
+            most=10 * effort.ENGINE_MANY,
+            pilot=effort.ENGINE_PILOT,
+            confirming=ENGINE_CONFIRMING_TV,
+            confirming_share=ENGINE_CONFIRMING_SHARE,
+            screens_all=False,
+        )
+
+    def in_addition(self, share: float, wanted: float = ENGINE_TV) -> Effort:
+        """Return the effort for samples in addition to others, within a share of the budget."""
+        return replace(self.effort(), tv=math.inf, wanted=wanted, share=share)
 
     def completion(self, case: Case, tokens: int, *, seeded: bool = False, **more: Any) -> Experiment:
         """Return the experiment of one completion."""

@@ -1,7 +1,6 @@
 """The check `streams`: equal seeds repeat completions; all other completions are independent."""
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -100,7 +99,7 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     """Judge pairs of completions that are generated one after the other."""
-    needed = requests.effort(cases, ENGINE_PAIRS_SHARE, tv=math.inf, wanted=ENGINE_PAIRS_TV)
+    needed = requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV)
     return requests.find([*in_a_row(cases, requests)], replace(requests.context, rate=rate), needed)
 
 

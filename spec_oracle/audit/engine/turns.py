@@ -10,7 +10,6 @@ generations, as a rule in the middle of a round whose last tokens nobody asked f
 with is compared with the rows after the resulting text.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import first_failure
-from spec_oracle.audit.engine.requests import ENGINE_TV, Requests, counted, shown, with_remarks_of
+from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
@@ -123,7 +122,7 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
             [_experiment(requests, one) for one in wanted],
             context,
             requests.effort([case]),
-            rest=requests.effort([case], ENGINE_TURNS_SHARE, tv=math.inf, wanted=ENGINE_TV),
+            rest=requests.in_addition(ENGINE_TURNS_SHARE),
             ledger=Ledger(ENGINE_TURNS_SHARE * budget),
             ways=FoundBy.TRACED,
         )
