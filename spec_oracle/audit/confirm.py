@@ -1,4 +1,4 @@
-"""Confirm a traced defect with uninstrumented samples before it is reported.
+"""Uninstrumented samples confirm what was traced, right or wrong, before it is reported.
 
 Right code may be traced to a wrong distribution if one of its random numbers cannot be seen: that number is
 then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
@@ -17,7 +17,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 from unittest import mock
@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampling import Sampled
+from spec_oracle.audit.sampling import Sampled, evidence_of
+from spec_oracle.statistics import goodness_of_fit_by_e_process
 
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
@@ -35,6 +36,29 @@ _LOOKS = 5
 
 _RARE = 1e-9
 """What stands for a probability of zero where the number of samples is planned."""
+
+
+def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
+    """Compare uninstrumented samples with traced laws; return a line on what they would detect.
+
+    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
+    `NoEvidenceError` where they contradict a law.
+    """
+    process = evidence_of([*samples.values()])
+    fit = goodness_of_fit_by_e_process(process, alpha=rate)
+    if not fit.passed:
+        worst = list(samples)[int(process.log_e_by_sample.argmax())]
+        raise NoEvidenceError(
+            f"uninstrumented samples contradict the traced distribution, {worst}: "
+            f"p-value {fit.p_value:.1e} after {fit.draws} samples"
+        )
+    tv = fit.smallest_detectable_tv
+    alone = (
+        f"it alone would detect a total variation of {tv:.2g}"
+        if tv < 1
+        else "too few to detect a defect alone"
+    )
+    return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"
 
 
 def borne_out(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as shares
-from spec_oracle.audit.confirm import borne_out, describe, draws_needed, require_repeated
+from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.results import (
@@ -43,7 +43,7 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
+from spec_oracle.audit.sampling import SampledDecision, calls_within, judge_samples
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap

@@ -1,4 +1,4 @@
-"""Decisions by samples: an e-process screens, a G test decides, and samples confirm traced results.
+"""Decisions by samples: an e-process screens, then a G test decides.
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
@@ -125,7 +124,7 @@ def judge_samples(
         part, others = split(half, len(own)), [] if keeps else listed
         return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most)
     except SubjectRaisedError as error:
-        evidence = _evidence([*listed, *(() if keeps else own.values())])
+        evidence = evidence_of([*listed, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
             raise
         found = _contradicted(evidence, [*samples, *own], split(rate, 2))
@@ -185,20 +184,20 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
 
     Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
     """
-    process = _evidence(samples)
+    process = evidence_of(samples)
     for turn, size in enumerate(sizes):
         if turn < len(samples) or turn % 2:
             number = int(np.argmin([sample.counts.sum() for sample in samples]))
         else:
             number = int(process.log_e_by_sample.argmax())
         samples[number].draw(size)
-        process = _evidence(samples)
+        process = evidence_of(samples)
         if process.p_value <= rate:
             break
     return process
 
 
-def _evidence(samples: Sequence[Sampled]) -> EProcess:
+def evidence_of(samples: Sequence[Sampled]) -> EProcess:
     """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
@@ -255,28 +254,3 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
-
-
-def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
-    """Compare uninstrumented samples with traced laws; return a line on what they would detect.
-
-    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
-    `NoEvidenceError` where they contradict a law.
-    """
-    process = EProcess.against([sample.law for sample in samples.values()])
-    for number, sample in enumerate(samples.values()):
-        process = process.observe(sample.counts, number)
-    fit = goodness_of_fit_by_e_process(process, alpha=rate)
-    if not fit.passed:
-        worst = list(samples)[int(process.log_e_by_sample.argmax())]
-        raise NoEvidenceError(
-            f"uninstrumented samples contradict the traced distribution, {worst}: "
-            f"p-value {fit.p_value:.1e} after {fit.draws} samples"
-        )
-    tv = fit.smallest_detectable_tv
-    alone = (
-        f"it alone would detect a total variation of {tv:.2g}"
-        if tv < 1
-        else "too few to detect a defect alone"
-    )
-    return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"

@@ -85,12 +85,10 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
 class Patterns:
     """The next call of one engine after each pattern, traced before ``ends`` of `time.process_time`.
 
-    Of requests with the ``seed``, if there is one.
-
-    ``lengths`` and ``found`` are the accepted lengths and the patterns that occurred. After patterns ``off``
-    the call is not the target's, given all decisions; after those ``on_average`` completions say that it is
-    right on average. ``why`` says why tracing ended early, ``unlike`` where `generate` does otherwise than
-    `steps`.
+    Requests have the ``seed``, if there is one. ``lengths`` and ``found`` are the accepted lengths and the
+    patterns that occurred, ``judged`` the patterns after which the call is the target's, ``off`` the
+    experiments after all others. Of the latter completions may say that they are right ``on_average``.
+    ``why`` says why tracing ended early, ``unlike`` where `generate` does otherwise than `steps`.
     """
 
     requests: Requests

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
@@ -64,7 +66,7 @@ class GoingOn:
         news = next((one for one in tokens if not is_ended((one,), case.code.endings)), tokens[0])
         return (*case.prompt, *kept, news)
 
-    def asked(self, rng: Any) -> Asked:
+    def asked(self, rng: np.random.Generator) -> Asked:
         """Return the call for both completions."""
         code, prompt = self.case.code, self.case.prompt
 
