@@ -605,7 +605,10 @@ def sampled(
         worst=decision.worst,
     )
     tokens = max(sample.experiment.tokens for sample in own.values())
-    measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
+    detectable = findings.smallest_detectable_tv
+    if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
+        detectable = None
+    measured = Measured(context.rate, draws, bound, tokens, detectable)
     do = _budget_for(own, effort, context) if status is Status.INCONCLUSIVE else ""
     remarks = Remarks(scope, do=do)
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
