@@ -18,6 +18,7 @@ _FAMILIES = {
             "call_patterns",
             "rounded",
             "reported",
+            "sessions",
             "cached_defects",
             "untried",
             "watched",

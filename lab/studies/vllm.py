@@ -128,7 +128,7 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
 
 def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     """Return what the exact distributions of the first call, and of the next after each, show."""
-    from spec_oracle.audit.engine.next_call import NO_DRAFTS, History, TracedCalls, told
+    from spec_oracle.audit.engine.next_call import NO_DRAFTS, History, TracedCalls, describe
     from spec_oracle.audit.engine.subject import Case
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.exact.completions import completion_gap, distance
@@ -142,7 +142,7 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     law, expected = max((calls.laws(one, averaged) for one in every), key=lambda laws: distance(*laws))
     gap = completion_gap(law, expected)
     seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
-    missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]
+    missing = [describe((length,)) for length in range(engine.draft_length + 1) if length not in seen]
     return {
         "total_variation": distance(law, expected),
         "runs": calls.runs,

@@ -1,7 +1,7 @@
-"""Plain samples decide between a distribution that was traced and the target's, before it is called wrong.
+"""Uninstrumented samples confirm what was traced, right or wrong, before it is reported.
 
-Code whose random numbers cannot all be seen may be right, and still be traced to another distribution: one
-draw out of sight is then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
+Right code may be traced to a wrong distribution if one of its random numbers cannot be seen: that number is
+then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
 sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): if the target's distribution
 is right, the likelihood ratio of the claimed one ever reaches 1/rate with a chance of at most ``rate``.
 
@@ -17,7 +17,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 from unittest import mock
@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampling import Sampled
+from spec_oracle.audit.sampling import Sampled, evidence_of
+from spec_oracle.statistics import goodness_of_fit_by_e_process
 
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
@@ -35,6 +36,29 @@ _LOOKS = 5
 
 _RARE = 1e-9
 """What stands for a probability of zero where the number of samples is planned."""
+
+
+def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
+    """Compare uninstrumented samples with traced laws; return a line on what they would detect.
+
+    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
+    `NoEvidenceError` where they contradict a law.
+    """
+    process = evidence_of([*samples.values()])
+    fit = goodness_of_fit_by_e_process(process, alpha=rate)
+    if not fit.passed:
+        worst = list(samples)[int(process.log_e_by_sample.argmax())]
+        raise NoEvidenceError(
+            f"uninstrumented samples contradict the traced distribution, {worst}: "
+            f"p-value {fit.p_value:.1e} after {fit.draws} samples"
+        )
+    tv = fit.smallest_detectable_tv
+    alone = (
+        f"it alone would detect a total variation of {tv:.2g}"
+        if tv < 1
+        else "too few to detect a defect alone"
+    )
+    return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"
 
 
 def borne_out(
@@ -46,17 +70,17 @@ def borne_out(
     pilot: int,
     most: int,
 ) -> bool:
-    """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
+    """Whether samples [C] decide for the ``claimed`` distribution [C], against the expected one.
 
-    Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
-    suffice: a defect that would take longer gets a few times ``pilot`` samples only. Samples come in calls of
-    ``most`` at most.
+    Raises `NoEvidenceError` if they decide against the claim. False if ``seconds`` do not suffice: a defect
+    that would take longer gets a few times ``pilot`` samples only. A call takes ``most`` samples at most.
     """
-    bound, size, drawn, pace = -math.log(rate), pilot, 0, 0.0
+    bound, size, runs, pace = -math.log(rate), pilot, 0, 0.0
     while True:
         before = sample.seconds
         sample.draw(size)
-        drawn += size
+        runs += size
+        drawn = int(sample.counts.sum())
         evidence = log_ratio(sample.counts, claimed, sample.law)
         if evidence >= bound:
             return True
@@ -66,7 +90,8 @@ def borne_out(
             )
         pace = max(pace, size / max(sample.seconds - before, 1e-9))  # a busy machine slows some of them
         left = (seconds - sample.seconds) * pace
-        is_short = drawn > _LOOKS * pilot and drawn + left < draws_needed(claimed, sample.law, rate)
+        outcomes = (runs + left) * max(drawn, 1) / runs  # not every run has one
+        is_short = runs > _LOOKS * pilot and outcomes < draws_needed(claimed, sample.law, rate)
         if left < 1 or is_short:
             return False
         size = int(max(min(2 * size, most, left), 1))
@@ -92,10 +117,10 @@ def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: f
 def require_repeated(
     find: Callable[[], object], is_same: Callable[[object], bool], until: float = math.inf
 ) -> int:
-    """Trace again what samples are too few to decide; return how often.
+    """Trace a defect again that is too small for samples; return how often.
 
-    Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError`
-    where it comes out otherwise, or where randomness was drawn out of sight.
+    Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError` if
+    another distribution is traced, or if the code drew random numbers that cannot be traced.
     """
     for number in range(CLAIM_REPEATS):
         if number and time.process_time() >= until:
@@ -111,7 +136,7 @@ def require_repeated(
 
 @contextmanager
 def entropy_seen() -> Iterator[list[int]]:
-    """Watch what Python code draws from the operating system's entropy; yields the numbers of bytes."""
+    """Count the bytes that Python code takes from the operating system's entropy; yields their list."""
     drawn: list[int] = []
 
     def counting(function: Callable[..., bytes]) -> Callable[..., bytes]:
@@ -128,9 +153,10 @@ def entropy_seen() -> Iterator[list[int]]:
         yield drawn
 
 
-def told(claim: str, draws: int, repeats: int) -> str:
-    """Return a line on how a claimed defect stands: confirmed by samples, or else traced again so often."""
+def describe(draws: int, repeats: int) -> str:
+    """Return a line on how a defect was confirmed: by samples, or, if ``repeats``, by tracing it again."""
     if not repeats:
-        return f"{draws:,} uninstrumented samples agree: they follow {claim}, not the target's distribution"
+        agree = "they follow what was traced, not the target's distribution"
+        return f"{draws:,} uninstrumented samples agree: {agree}"
     times = repeats + 1
     return f"{draws:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"

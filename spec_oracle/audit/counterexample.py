@@ -113,7 +113,7 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
 
 
 def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
-    """Save the inputs of a failed check, and say how to run it on them again, or all of it without any.
+    """Save the inputs of a failed check, and add the command that runs it again.
 
     `joint` without such inputs has a counterexample of its own.
     """

@@ -1,4 +1,4 @@
-"""Exact laws against the target's, and against those of rules: which rule it is, and how much it accepts."""
+"""Comparison of exact laws with the target's and with those of rules, which may identify the rule."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ def judge_laws(
     where: str = "",
     after: Callable[[Instance], LawsAfter] | None = None,
 ) -> LawResult:
-    """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
+    """Judge the exact laws on ``instances``: the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
     completes "every outcome was ...", ``where`` says on what, if not on the instances. ``after`` returns the
@@ -116,7 +116,7 @@ def declared_length(
     tolerance: float,
     draftings: Mapping[str, Drafting] = MappingProxyType({}),
 ) -> CheckResult | None:
-    """Judge whether the accepted length has the law of the declared rule; None where none is declared.
+    """Judge whether the accepted length has the law of the declared rule; None if none is declared.
 
     On the same drafts: those of ``draftings``, by name as ``laws``, or K paths as the rule wants them. None
     also where the rule accepts none of these drafts.

@@ -1,9 +1,9 @@
-"""An experiment is something to run, and the distribution of outcomes that must come out. `find` decides it.
+"""Experiments: something to run, and the expected distribution of its outcomes. `find` decides them.
 
 A check of any kind lists experiments; kinds differ in how they make them, and in nothing else. `find` traces
-the outcomes of an experiment if it can: every random decision is run, and ordinary samples confirm what was
-found. Else ordinary samples decide: an e-process screens, then a G test. A defect that was traced is
-confirmed by samples at its own size before it is called one. See docs/how-it-works/decisions.md.
+the outcomes of an experiment if it can: every random decision is run, and uninstrumented samples confirm the
+result. Else samples decide: an e-process screens, then a G test. A traced defect is reported only after
+samples have confirmed it at its own size. See docs/how-it-works/decisions.md.
 
 A die that is called fair, and shows a six more often than it should:
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as shares
-from spec_oracle.audit.confirm import borne_out, require_repeated, told
+from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.results import (
@@ -43,8 +43,9 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, confirm, judge_samples
+from spec_oracle.audit.sampling import SampledDecision, calls_within, judge_samples
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
@@ -91,7 +92,7 @@ def indexed(law: NDArray[np.float64]) -> OutcomeCells:
 
 @dataclass(frozen=True)
 class TracedOutcome:
-    """The exact distribution of an outcome, found in so many ``runs``; whether a random decision was seen.
+    """The exact distribution of an outcome, traced in ``runs`` runs; whether a random decision was seen.
 
     ``remark`` is what else was seen of the code, for the sentence that names a defect. ``many`` runs what was
     traced ordinarily, where that is not the experiment as it is. ``guarded``: see `_of_guards`.
@@ -120,7 +121,9 @@ class Experiment:
 
     A total variation up to ``allowed`` is rounding, one up to ``doubtful`` may be. What cannot be traced is
     sampled together with all of its ``group``. ``decides``: whether the G test decides it, or other
-    experiments show the same. ``tokens`` are those of its longest completion.
+    experiments show the same. ``tokens`` are those of its longest completion. ``is_conditional``: it was
+    traced given random decisions that no outcome shows, so that only samples can call it wrong. ``many`` then
+    returns only the outcomes of those runs that have one.
     """
 
     what: str
@@ -136,6 +139,7 @@ class Experiment:
     shown: Callable[[Any], str] = str
     tokens: int = 0
     wrong_completion: Callable[[Gap, float], WrongCompletion] | None = None
+    is_conditional: bool = False
 
     @cached_property
     def expected(self) -> Mapping[Any, float]:
@@ -179,14 +183,14 @@ class Sample:
         self.counts = np.zeros(len(self.law), dtype=np.int64)
 
     def draw(self, count: int) -> None:
-        """Run the experiment so many times more; code that is over returns fewer outcomes."""
+        """Run the experiment ``count`` times more; it may return fewer outcomes."""
         started = time.monotonic()
         outcomes = self.experiment.many(count)
         self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
         self.seconds += time.monotonic() - started
 
     def afresh(self) -> "Sample":
-        """Return samples of the same experiment, none so far."""
+        """Return an empty sample of the same experiment."""
         return replace(self)
 
     @property
@@ -239,7 +243,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class TracedExperiment:
-    """What was traced of an experiment, and in how many seconds."""
+    """An experiment, its traced outcome, and the seconds that tracing took."""
 
     experiment: Experiment
     traced: TracedOutcome
@@ -247,13 +251,13 @@ class TracedExperiment:
 
     @cached_property
     def total_variation(self) -> float:
-        """The distance from what must come out."""
+        """The total variation from the expected distribution."""
         found = self.traced.total_variation
         return distance(self.traced.law, self.experiment.expected) if found is None else found
 
     @property
     def excess(self) -> float:
-        """The distance, measured by what is allowed."""
+        """The total variation over the allowed one."""
         return self.total_variation / max(self.experiment.allowed, 1e-300)
 
     @property
@@ -274,7 +278,7 @@ class TracedExperiment:
 
 @dataclass
 class Ledger:
-    """What was traced so far, within ``budget`` seconds; a run takes ``a_run``, as far as is known.
+    """Traced experiments so far, within ``budget`` seconds; ``a_run`` is the time of a run, 0 if unknown.
 
     An experiment may always take some runs, however slow they are, but none goes on for `OVERRUN` times the
     budget. ``samples`` are those that decided, where samples did. ``due`` is where the budget ends, by
@@ -295,7 +299,7 @@ class Ledger:
         self.due = time.process_time() + self.budget
 
     def trace(self, experiment: Experiment) -> None:
-        """Add what is found of an experiment; raises `NoEvidenceError` where it cannot be traced in time."""
+        """Trace an experiment and keep it; raises `NoEvidenceError` if it cannot be traced in time."""
         if experiment.trace is None:
             raise NoEvidenceError("")
         left = (self.budget - self.seconds) / self.a_run if self.a_run else math.inf
@@ -313,7 +317,7 @@ class Ledger:
 
     @property
     def worst(self) -> TracedExperiment:
-        """The experiment that is off by most of what is allowed."""
+        """The experiment with the largest `excess`."""
         return max(self.found, key=lambda one: one.excess)
 
 
@@ -322,7 +326,7 @@ class NoDecisionError(NoEvidenceError):
 
 
 def require_certain(expected: Mapping[Any, float]) -> None:
-    """Raise `NoDecisionError` where what must come out is not certain, and no random decision was seen."""
+    """Raise `NoDecisionError` unless the expected outcome is certain: no random decision was seen."""
     if max(expected.values()) < _CERTAIN:
         raise NoDecisionError(
             "could not trace the random numbers: no random decision was seen, and the target leaves a "
@@ -331,17 +335,21 @@ def require_certain(expected: Mapping[Any, float]) -> None:
 
 
 Listing: TypeAlias = Callable[[Ledger], Iterable[Experiment]]
-"""Yields experiments; it may look at what was found of those before."""
+"""Yields experiments; it may look at the traces of those before."""
 
 Broken: TypeAlias = tuple[Experiment, ContractError]
-"""An experiment whose outcome was none."""
+"""An experiment that broke the contract, and the error."""
 
 Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
-"""Judges what was traced, up to an experiment whose outcome was none."""
+"""Judges traced experiments, up to one that broke the contract."""
+
+
+class UndecidedError(SpecOracleError):
+    """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
 
 
 class FoundBy(Enum):
-    """How outcomes may be found."""
+    """How `find` may decide: by tracing, by samples, or by both."""
 
     BOTH = "both"
     TRACED = "traced only"
@@ -360,7 +368,7 @@ def find(
     doubt: str = "",
     ways: FoundBy = FoundBy.BOTH,
 ) -> LawResult:
-    """Say whether what comes out of experiments has the distribution that must: traced if it can be.
+    """Say whether the outcomes of experiments have the expected distributions: traced if they can be.
 
     Where they cannot be traced, they are sampled, or others ``instead``; ``rest`` says how much is sampled of
     groups that cannot be traced where others can. ``ledger`` keeps what is found for the caller. ``judge``
@@ -392,7 +400,7 @@ def find(
 def _traced(
     experiments: Listing, ledger: Ledger, context: Context, effort: Effort, judge: Judge
 ) -> LawResult:
-    """Trace experiments until one is wrong; have ordinary samples confirm what is said of them.
+    """Trace experiments until one is wrong; confirm the result with uninstrumented samples.
 
     Raises `NoEvidenceError` where the first one cannot be traced, and where samples contradict one.
     """
@@ -418,7 +426,11 @@ def _traced(
     result = judge(ledger, None)
     guards = _of_guards(ledger)
     if result.status is Status.FAILED:
-        line = confirmed(ledger.worst, context, effort, ledger.due)
+        try:
+            line = confirmed(ledger.worst, context, effort, ledger.due)
+        except UndecidedError as error:
+            open_ = replace(result, status=Status.INCONCLUSIVE, how=How.SAMPLED, cause=Cause.UNDECIDED)
+            return replace(open_, detail=f"{result.detail}; {error}")
     else:
         line = _agreed(ledger, context, effort)
     scope = (*result.remarks.scope, line, *guards)
@@ -426,7 +438,7 @@ def _traced(
 
 
 def _of_guards(ledger: Ledger) -> list[str]:
-    """Say what guards of noise against zeros change at most, if there are any."""
+    """Return a line on how much guards of noise against zeros change at most, if there are any."""
     most = max(one.traced.guarded for one in ledger.found)
     what = "guards of the noise against zeros, as `+ 1e-10`, were left out"
     return [f"{what}: they change a distribution by {most:.1g} at most"] if most > 0 else []
@@ -440,7 +452,7 @@ def _findings(ledger: Ledger) -> Findings:
 
 
 def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
-    """Say whether all that was traced is what must come out, up to rounding."""
+    """Say whether all traced distributions are the expected ones, up to rounding."""
     if broken is not None:
         experiment, error = broken
         is_output = isinstance(error, ImpossibleOutputError)
@@ -482,7 +494,7 @@ def _failure(found: TracedExperiment) -> str:
 
 
 def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
-    """Compare ordinary samples with what was traced as right; raise `NoEvidenceError` if they contradict it.
+    """Compare uninstrumented samples with right traces; raise `NoEvidenceError` if they contradict one.
 
     Code may behave otherwise when its random numbers are traced.
     """
@@ -508,36 +520,40 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
 
 
 def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
-    """Sample between what was traced as wrong and what is expected; return a line on how the claim stands.
+    """Confirm a traced defect by samples; return a line on how it was confirmed.
 
     Where samples are too few, it is traced again, more than once before ``due`` only. Raises
-    `NoEvidenceError` where samples contradict it.
+    `NoEvidenceError` where samples contradict it, `UndecidedError` where they alone decide and are too few.
     """
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
     as_traced = replace(experiment, many=found.traced.many or experiment.many)
-    sample = Sample(as_traced, cells)
+    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
+    claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
+    seconds = shares.CLAIM_SHARE * context.budget
     is_confirmed = borne_out(
-        sample,
-        np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0]),
-        rate=shares.CLAIM_PART * context.rate,
-        seconds=shares.CLAIM_SHARE * context.budget,
-        pilot=effort.pilot,
-        most=effort.most,
+        sample, claimed, rate=rate, seconds=seconds, pilot=effort.pilot, most=effort.most
     )
     if not is_confirmed and not found.traced.is_decided:
         require_certain(experiment.expected)
+    drawn = int(sample.counts.sum())
+    if experiment.is_conditional and not is_confirmed:
+        needed = draws_needed(claimed, sample.law, rate)
+        more = 10 * math.ceil(1.5 * needed * sample.seconds / max(drawn, 1) / shares.CLAIM_SHARE / 10)
+        raise UndecidedError(
+            f"{drawn:,} samples neither confirm nor refute it; about {needed:,.0f} would (--budget {more:,})"
+        )
     assert experiment.trace is not None
     find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
     is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731
     repeats = 0 if is_confirmed else require_repeated(find_again, is_same, due)
-    return told("what was traced", int(sample.counts.sum()), repeats)
+    return describe(drawn, repeats)
 
 
 def _with_samples(
     result: LawResult, by_samples: LawResult, untraced: Mapping[str, str], *, in_addition: bool
 ) -> LawResult:
-    """Return what was traced as right, with what samples say of the groups that could not be traced.
+    """Return a traced result, with the result of samples for the groups that could not be traced.
 
     Samples ``in_addition`` leave what was proven as it is.
     """
@@ -561,7 +577,7 @@ def sampled(
     ledger: Ledger | None = None,
     what: str = "",
 ) -> LawResult:
-    """Say whether ordinary samples of experiments follow what must come out, within the budget.
+    """Say whether samples of experiments follow the expected distributions, within the budget.
 
     The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural.
     """
@@ -582,7 +598,7 @@ def sampled(
         admitted=context.admitted,
         keeps=effort.keeps,
     )
-    status, detail = _said(decision, own, effort, what)
+    status, detail = _describe(decision, own, effort, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
         total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
@@ -600,14 +616,17 @@ def sampled(
         worst=decision.worst,
     )
     tokens = max(sample.experiment.tokens for sample in own.values())
-    measured = Measured(context.rate, draws, bound, tokens, findings.smallest_detectable_tv)
-    do = _enough(own, effort, context) if status is Status.INCONCLUSIVE else ""
+    detectable = findings.smallest_detectable_tv
+    if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
+        detectable = None
+    measured = Measured(context.rate, draws, bound, tokens, detectable)
+    do = _budget_for(own, effort, context) if status is Status.INCONCLUSIVE else ""
     remarks = Remarks(scope, do=do)
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
 
 
 def _look(sample: Sample, seconds: float, effort: Effort) -> int:
-    """Return how many samples come between two looks: one call of many takes its part of ``seconds``."""
+    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
     if not effort.at_once:
         return effort.look
     trial = partial(Sample, sample.experiment, sample.cells)
@@ -615,10 +634,10 @@ def _look(sample: Sample, seconds: float, effort: Effort) -> int:
     return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
 
 
-def _said(
+def _describe(
     decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
 ) -> tuple[Status, str]:
-    """Return whether samples passed, and the sentence on them."""
+    """Return the status of a decision by samples, and its sentence."""
     if decision.worst is not None:
         worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
         if worst.gap is not None:
@@ -642,8 +661,8 @@ def _said(
     )
 
 
-def _enough(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
-    """Return which ``--budget`` should pay for enough samples; half as much again is allowed for."""
+def _budget_for(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
+    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
     decided = [sample for sample in samples.values() if sample.experiment.decides]
     part = split(split(context.rate, 2), len(decided))
     seconds = sum(

@@ -1,4 +1,4 @@
-"""Failures to debug: the part of a check that failed, on small inputs that are saved and can be run again.
+"""Small inputs on which a part of a check fails, to be saved and run again.
 
 A part of a check is a function of (subject, context, rate), and of inputs by name: a batch of drafts, a toy
 instance, a shape. Where it fails, smaller inputs are tried for a few seconds, and the smallest that fail are
@@ -44,7 +44,7 @@ _TIMES: Final = 3
 
 
 def part(function: Part) -> Part:
-    """Register a part of a check; where it fails, its result has the smallest inputs that show it.
+    """Register a part of a check; if it fails, its result has the smallest inputs on which it fails.
 
     A broken contract fails it, and an exception of the code leaves it open.
     """

@@ -1,4 +1,4 @@
-"""Reported log-probabilities: the distribution that they are of, and whether they are those expected.
+"""Reported log-probabilities: the distribution that they stand for, and what is wrong with them.
 
 A list of log-probabilities may be meant after sampling filters or before them: each is a *reading*.
 `ReportedLogprobs` compares those reported of a completion with those expected, and names what is wrong.
@@ -34,7 +34,7 @@ Logs: TypeAlias = Mapping[Token, float]
 
 @dataclass(frozen=True)
 class Distribution:
-    """Of the next token: ``probabilities`` [n] of ``tokens``, and ``other``, the mass of all else.
+    """A next-token distribution: ``probabilities`` [n] of ``tokens``, and ``other``, the mass of all others.
 
     Every probability is right up to a factor of exp(+-``slack``), ``other`` up to ``other_error``.
     """
@@ -46,7 +46,7 @@ class Distribution:
 
     @property
     def other_error(self) -> float:
-        """What errors of listed tokens leave open of the rest, mass; nothing where filters rule it out."""
+        """The error of ``other``, mass; 0 if filters rule out other tokens."""
         return math.expm1(self.slack) * (1 - self.other) if self.other else 0.0
 
     def index(self, token: Token) -> int:
@@ -167,7 +167,7 @@ class ReportedLogprobs:
         )
 
     def differing(self) -> list[int]:
-        """Return the numbers of tokens whose reported log-probabilities are others, from 0 on."""
+        """Return the places, from 0 on, of tokens whose reported log-probabilities differ."""
         both = min(len(self.completion.reported), len(self.expected))
         return [place for place in range(both) if self._difference(place) > self.tolerance]
 
@@ -179,7 +179,7 @@ class ReportedLogprobs:
         return difference(own, self.expected[place])
 
     def _kind(self, wrong: Sequence[int], sampling: Sampling) -> str:
-        """Say of what they are instead, as far as that is known."""
+        """Say which distribution they are of instead, as far as that is known."""
         reported = [self.completion.reported[place] for place in wrong]
 
         def all_are(of: Callable[[Reported, int], bool]) -> bool:
@@ -207,7 +207,7 @@ class ReportedLogprobs:
         return next(kind for kind, is_so in kinds.items() if is_so)
 
     def _rounded(self, wrong: Sequence[int]) -> str:
-        """Say to what those that differ are rounded, "" if they are not, or differ by more than that."""
+        """Say how differing log-probabilities are rounded, "" if rounding does not explain the difference."""
         tokens, reported = self.completion.tokens, self.completion.reported
         pairs = [(reported[place].log, self.expected[place].get(tokens[place])) for place in wrong]
         known = [(one, other) for one, other in pairs if one is not None and other is not None]
@@ -265,7 +265,7 @@ class ReportedLogprobs:
         return any(more) and not (len(entry.logs) >= len(row) and all(more))
 
     def _unknown(self) -> str:
-        """Say what they were compared with, where they are none of it."""
+        """Say what they were compared with, if they are none of it."""
         drafts = "the residual by its draft_probs, " if self.drafts else ""
         return (
             "they are none of the distributions compared: before and after temperature and filters, of the "

@@ -1,4 +1,4 @@
-"""What the tokens of long completions come to, of engines and of servers, once each was judged by its row."""
+"""The result of a check of long completions, of engines and of servers: each token judged by its row."""
 
 import math
 from functools import partial
@@ -20,7 +20,7 @@ _PART: Final = 0.05
 
 
 class JudgedTokens(Protocol):
-    """Completions whose tokens were judged; ``ruled_out`` is what proves them wrong, "" if nothing does."""
+    """Completions whose tokens were judged; ``ruled_out`` says what proves them wrong, "" if nothing does."""
 
     evidence: TokenEvidence
     completions: int
@@ -28,7 +28,7 @@ class JudgedTokens(Protocol):
 
 
 def tokens_needed(tv: float, rate: float, part: float = _PART) -> int:
-    """Return how many tokens detect a TV of so much a token between ten bins, at a part of the rate."""
+    """Return how many tokens detect a total variation of ``tv`` a token between ten bins."""
     return draws_needed_by_joint_e_process(tv, [_TENTHS], alpha=part * rate)
 
 
@@ -38,12 +38,12 @@ def is_decided(read: JudgedTokens, rate: float) -> bool:
 
 
 def most_in(name: str) -> str:
-    """Return in words where the evidence is largest, by the name of an order and of tokens.
+    """Say where the evidence is largest, by the name of a test: an order and tokens.
 
     >>> most_in("by p, all tokens")
     'seen best with all tokens in the order of p'
-    >>> most_in("by p/q, 1 apart")
-    'seen best with pairs of tokens 1 apart in the order of p/q'
+    >>> most_in("by p/q, a token and the next one")
+    'seen best in pairs of a token and the next one in the order of p/q'
     >>> most_in("by p, token 9"), most_in("after equal next-token distributions")
     ('seen best at token 9 in the order of p', 'seen best after equal next-token distributions')
     """
@@ -53,7 +53,7 @@ def most_in(name: str) -> str:
     ordered = f"in the order of {order.removeprefix('by ')}"
     if tokens.startswith("as if"):
         return f"seen best {ordered}, {tokens}"
-    at = "with pairs of tokens " * tokens.endswith(" apart") or "at " * tokens.startswith("token")
+    at = "in pairs of " * tokens.startswith("a token") or "at " * tokens.startswith("token")
     return f"seen best {at or 'with ' * (tokens == ALL)}{tokens} {ordered}"
 
 
@@ -67,7 +67,7 @@ def result_of_tokens(
     uncertainty: str = "",
     pairs: float = 2 * effort.SERVER_DISTANCES_TV,
 ) -> CheckResult:
-    """Return the result; it passes if every order that was looked at detects ``coarsest``, pairs ``pairs``.
+    """Return the result: passed if every order detects ``coarsest`` a token, and pairs of tokens ``pairs``.
 
     ``advice`` says how more would be detected, ``uncertainty`` so where the rows hide it; ``ended`` says why
     it ended early.

@@ -1,9 +1,9 @@
-"""The one way to sample: an e-process screens, then a G test decides; and samples confirm what was traced.
+"""Decisions by samples: an e-process screens, then a G test decides.
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-Where none must be detected, a stated number of samples is screened, which then has the whole rate. Code that
-answers over a network may end early: then what came is judged.
+If none is stated, the screening takes a stated number of samples, and has the whole rate. Code that answers
+over a network may end early: then the samples so far are judged.
 """
 
 import math
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
@@ -34,7 +33,7 @@ CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 
 
 class Sampled(Protocol):
-    """What can be sampled: ``counts`` [C] of outcomes so far that should follow a ``law`` [C].
+    """Samples: ``counts`` [C] of outcomes so far, which should follow a ``law`` [C].
 
     ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
     ``seconds`` the samples took of the code under test; ``draw`` adds some, ``afresh`` begins without any.
@@ -80,15 +79,15 @@ def judge_samples(
     admitted: float | None = None,
     keeps: bool = False,
 ) -> SampledDecision:
-    """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
+    """Judge samples of many laws, within ``seconds``: screen all, and decide those of some ``names``.
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
-    time. The G test takes samples of its own, since those of the screening were looked at already, and that
-    decided of which there are how many; or it ``keeps`` those of a single one. It takes as many as detect a
-    total variation of ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an
-    infinite ``tv`` there is none, and the screening has all of the rate and the time. A total variation up to
-    ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
-    Where the code raises, all samples before it decide, if they suffice.
+    time. The G test takes samples of its own, since looks at those of the screening decided how many there
+    are; or it ``keeps`` them if there is a single law. It takes as many as detect a total variation of
+    ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an infinite ``tv``
+    there is no G test, and the screening has all of the rate and the time. A total variation up to
+    ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
+    If the code raises, all samples before that decide, if they suffice.
     """
     listed, is_screened_only = list(samples.values()), math.isinf(tv)
     half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
@@ -120,7 +119,7 @@ def judge_samples(
         part, others = split(half, len(own)), [] if keeps else listed
         return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most)
     except SubjectRaisedError as error:
-        evidence = _evidence([*listed, *(() if keeps else own.values())])
+        evidence = evidence_of([*listed, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
             raise
         found = _contradicted(evidence, [*samples, *own], split(rate, 2))
@@ -141,7 +140,7 @@ def _decided(
     batch: int,
     most: int,
 ) -> SampledDecision:
-    """Decide by the G test, each at the ``rate``; ``screened`` samples took time, too."""
+    """Decide each sample by the G test at the ``rate``; ``screened`` samples have taken time, too."""
     every = [*screened, *own.values()]
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.
     for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
@@ -163,12 +162,12 @@ def _decided(
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
-    """Whether samples show a larger total variation than is on record."""
+    """Whether samples show a larger total variation than the one on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
 def _needed(sample: Sampled, tv: float, rate: float) -> int:
-    """Return how many samples detect ``tv``; where the slack hides as much, how many would without it."""
+    """Return how many samples detect ``tv``; without the slack, if the slack hides as much."""
     try:
         return draws_needed_by_g(tv, sample.law, alpha=rate, slack=sample.slack)
     except InvalidInputError:
@@ -180,21 +179,21 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
 
     Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
     """
-    process = _evidence(samples)
+    process = evidence_of(samples)
     for turn, size in enumerate(sizes):
         if turn < len(samples) or turn % 2:
             number = int(np.argmin([sample.counts.sum() for sample in samples]))
         else:
             number = int(process.log_e_by_sample.argmax())
         samples[number].draw(size)
-        process = _evidence(samples)
+        process = evidence_of(samples)
         if process.p_value <= rate:
             break
     return process
 
 
-def _evidence(samples: Sequence[Sampled]) -> EProcess:
-    """Return the e-process of all samples as their laws are known by now."""
+def evidence_of(samples: Sequence[Sampled]) -> EProcess:
+    """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
         process = process.observe(sample.counts, number, slack=sample.slack)
@@ -250,28 +249,3 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
-
-
-def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
-    """Compare samples that are not instrumented with laws that were traced; return what they would detect.
-
-    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
-    `NoEvidenceError` where they contradict a law.
-    """
-    process = EProcess.against([sample.law for sample in samples.values()])
-    for number, sample in enumerate(samples.values()):
-        process = process.observe(sample.counts, number)
-    fit = goodness_of_fit_by_e_process(process, alpha=rate)
-    if not fit.passed:
-        worst = list(samples)[int(process.log_e_by_sample.argmax())]
-        raise NoEvidenceError(
-            f"uninstrumented samples contradict the traced distribution, {worst}: "
-            f"p-value {fit.p_value:.1e} after {fit.draws} samples"
-        )
-    tv = fit.smallest_detectable_tv
-    alone = (
-        f"it alone would detect a total variation of {tv:.2g}"
-        if tv < 1
-        else "too few to detect a defect alone"
-    )
-    return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"

@@ -1,4 +1,4 @@
-"""Inputs on which a part of a check fails: the record that a result holds, and the file made of it."""
+"""Inputs on which a part of a check fails: the record in a result, and its file."""
 
 import json
 from collections.abc import Callable, Collection, Mapping

@@ -213,13 +213,14 @@ def _unless_unseen(
     checks: Sequence[CheckResult], drafts: Speculation | None, options: AuditOptions
 ) -> Sequence[CheckResult]:
     """Return the results, the basis of the verdict left open if drafts were never seen, or never judged."""
-    never = "" if drafts is None else drafts.never
-    if drafts is not None and not (drafts.is_known or options.assume_speculating):
-        never = f"{UNKNOWN}; if you know that it does, --assume-speculating"
-    basis = basis_of(checks) if checks else None
-    if not never or basis is None or basis.status is not Status.PASSED:
+    if drafts is None or not checks:
         return checks
-    do = "--assume-speculating" if never.endswith("--assume-speculating") else basis.remarks.do
+    is_unknown = not (drafts.is_known or options.assume_speculating)
+    never = f"{UNKNOWN}; if you know that it does, --assume-speculating" if is_unknown else drafts.never
+    basis = basis_of(checks)
+    if not never or basis.status is not Status.PASSED:
+        return checks
+    do = "--assume-speculating" if is_unknown else drafts.do
     is_open = replace(
         basis,
         status=Status.INCONCLUSIVE,

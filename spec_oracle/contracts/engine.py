@@ -6,7 +6,7 @@
 
 ``next_token_probs`` is the distribution of target-only decoding after the given token ids, temperature,
 filters, penalties and all other processors included. ``generate`` decodes speculatively; its completion ends
-after a stop token, else after ``max_new_tokens`` tokens. What an engine may have besides:
+after a stop token, else after ``max_new_tokens`` tokens. Optional attributes and methods:
 
 * ``vocab_size``, else the length of what ``next_token_probs`` returns; ``stop_tokens``, ids;
   ``stop_sequences``, lists of ids: a completion ends as soon as it ends with one of them; ``prompts``, lists
@@ -18,20 +18,24 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
   accepted; or ``drafter``, a callable that drafts: its calls are then counted;
 * ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
   soon as each call of the target ends; or, with a parameter ``on_call`` besides, handing these to it;
-* ``reported(prompt, max_new_tokens)``: the same as ``generate`` with what users are told of it, a tuple
-  (token ids, log-probability of each, "stop" or "length"), None where it tells none; and
-  ``raw_probs(context)``, the rows [V] before temperature and all other processors, if these may be told;
+* ``reported(prompt, max_new_tokens)``: the same as ``generate`` with what it reports to users, a tuple (token
+  ids, log-probability of each, "stop" or "length"), None for what it does not report; and
+  ``raw_probs(context)``, the rows [V] before temperature and all other processors, if it may report these;
 * ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
 * ``batch_invariant``: whether it promises that a request with a seed gets the same completion alone and in
   any batch;
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
   ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
+* ``append(tokens)``, ``rewind(length)``, or both, if it holds a session: after a generation they add tokens
+  to its text, or cut it, prompt included, to its first ``length`` tokens.
+  ``generate(None, max_new_tokens)`` goes on from there;
 * ``draft_lengths``, all that ``draft_length`` may be set to: the engine is then judged with each of them;
 * ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
   engines that decode thousands at once: checks then sample by it, and judge long series of batches.
 
-Whether generations keep state is seen on copies (`copy.deepcopy`) of the engine as it was before the first.
+State that generations leave behind shows on copies (`copy.deepcopy`) of the engine as it was before the
+first one.
 """
 
 import copy
@@ -68,7 +72,7 @@ REASONS = ("stop", "length")
 
 
 class Engine(Protocol):
-    """What is asked of an engine; see the module for what it may have besides."""
+    """The methods that every engine has; the module lists optional ones."""
 
     def next_token_probs(self, context: Sequence[int]) -> Array:
         """Return the distribution of the next token of target-only decoding after these token ids, [V]."""
@@ -105,15 +109,15 @@ class Session(Protocol):
 
 
 class EnoughError(BaseException):
-    """Ends a generation of which enough has been seen; an engine's ``steps`` must let it pass."""
+    """Ends a generation early; an engine's ``steps`` must not catch it."""
 
 
 class NoLawError(SubjectRaisedError):
-    """What an engine says of itself is no distribution: nothing can be judged by it."""
+    """Probabilities that the engine reports are no distribution, so that nothing can be judged by them."""
 
 
 class Report(NamedTuple):
-    """A completion, the log-probability reported of each token, None without, and why it ended, if told."""
+    """A completion, the log-probability reported of each token or None, and the reason of its end or None."""
 
     tokens: Ids
     logs: tuple[float | None, ...]
@@ -193,8 +197,16 @@ class EngineCode:
     @cached_property
     def takes_seeds(self) -> bool:
         """Whether ``generate`` takes a seed."""
+        return self._takes_seeds("generate")
+
+    @cached_property
+    def steps_take_seeds(self) -> bool:
+        """Whether ``generate`` and ``steps`` take a seed."""
+        return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
+
+    def _takes_seeds(self, method: str) -> bool:
         try:
-            return "seed" in inspect.signature(self.engine.generate).parameters
+            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 
@@ -268,11 +280,11 @@ class EngineCode:
         return self._raw_rows[context]
 
     def draft_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distribution that the drafter is meant to have, float64 [V]."""
+        """Return the drafter's intended distribution, float64 [V]."""
         return self._checked_row("draft_probs", context)
 
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
-        """Return what the engine returns for the token after a context, as it is."""
+        """Return the engine's row after a context, unchecked."""
         with raising():
             return copied(getattr(self.engine, method)(list(context)))
 
@@ -282,7 +294,7 @@ class EngineCode:
     def checked_row(
         self, returned: object, context: Ids, method: str = "next_token_probs"
     ) -> NDArray[np.float64]:
-        """Return what was returned as a distribution, float64 [V]; raises `NoLawError` if it is none."""
+        """Return a row as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
             row = as_float64(returned)
         if row.shape != (self.vocab_size,):
@@ -300,7 +312,7 @@ class EngineCode:
         return self.checked(returned, tokens, method)
 
     def reported(self, prompt: Ids, tokens: int) -> Report:
-        """Return a completion of at most ``tokens`` tokens with what is reported of it."""
+        """Return the report of a completion of at most ``tokens`` tokens."""
         with raising():
             returned = self.engine.reported(list(prompt), tokens)
         if not isinstance(returned, tuple) or len(returned) != 3:
@@ -345,8 +357,9 @@ class EngineCode:
         prompt: Ids,
         tokens: int,
         ended: Callable[[list[object]], bool],
+        seed: int | None = None,
     ) -> None:
-        """Hand what each call of a generation emitted to ``ended``, until that returns true.
+        """Pass the tokens of each call of a generation to ``ended``, until that returns true.
 
         ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
         the last one has ended.
@@ -356,11 +369,12 @@ class EngineCode:
             if ended(as_list(emitted, "steps")):
                 raise EnoughError
 
+        seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, on_call=on_call)
+                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
             return
-        shown = engine.steps(list(prompt), tokens)
+        shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):
             raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
         if isinstance(shown, Sequence):
@@ -376,7 +390,7 @@ class EngineCode:
         return "on_call" in inspect.signature(self.engine.steps).parameters
 
     def checked(self, returned: Iterable[SupportsInt], tokens: int, method: str = "generate") -> Ids:
-        """Return a completion of at most ``tokens`` tokens, if what was returned can be one."""
+        """Return a completion of at most ``tokens`` tokens; raises `ContractError` for anything else."""
         if not all(is_whole(token) for token in returned):
             raise ContractError(f"{method} must return whole token ids; it returned {short(returned)}")
         completion = tuple(int(token) for token in returned)

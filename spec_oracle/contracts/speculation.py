@@ -9,6 +9,26 @@ from unittest import mock
 
 UNKNOWN: Final = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
 
+_DO: Final = {
+    "": "",
+    "never called": (
+        "call `drafter`, the attribute, which was never called; or count drafts in `drafted` and `accepted`; "
+        "or remove `drafter` and, if you know that it drafts, say --assume-speculating"
+    ),
+    "never drafted": (
+        "count its drafts in `drafted`, which stayed 0; or remove `drafted` and `accepted` and, if you know "
+        "that it drafts, say --assume-speculating"
+    ),
+    "never accepted a draft": (
+        "count accepted drafts in `accepted`, which stayed 0; or give it a drafter, or a --prompt, whose "
+        "drafts are accepted now and then"
+    ),
+    "never rejected a draft": (
+        "give it a drafter that differs from the target: nothing shows what follows a rejection"
+    ),
+}
+"""What to do about what never happened."""
+
 
 @dataclass(frozen=True)
 class Speculation:
@@ -41,6 +61,11 @@ class Speculation:
         if self.reported and not self.accepted:
             return "never accepted a draft"
         return "never rejected a draft" if self.reported and not self.rejected else ""
+
+    @property
+    def do(self) -> str:
+        """What to do about what never happened, "" where all did or nobody knows."""
+        return _DO["never called" if self.never == "never drafted" and self.counted else self.never]
 
     @property
     def notes(self) -> tuple[str, ...]:

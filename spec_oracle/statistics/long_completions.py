@@ -38,7 +38,10 @@ BINS: Final = (2, 10)
 THIRDS: Final = 3
 """Bins of u in pairs."""
 
-_APART: Final = {f"{distance} apart": distance for distance in range(1, 7)}
+_APART: Final = {
+    f"a token and the {nth} one{' after it' * (distance > 1)}": distance
+    for distance, nth in enumerate(("next", "2nd", "3rd", "4th", "5th", "6th"), start=1)
+}
 """Distances of pairs, tokens: calls are about that far apart."""
 
 RANGES: Final = 10
@@ -49,7 +52,7 @@ PERIODS: Final = (4, 8, 16, 32, 64, 128, 256)
 
 LEAST_Q: Final = 1e-12
 BY_P: Final = "by p"
-ALL, REJECTED, APART = "all tokens", "after a likely rejection", "apart"
+ALL, REJECTED, APART = "all tokens", "after a likely rejection", "in pairs of tokens"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ where they can be; batches of three and more requests, with seeds and without, a
 outcomes to be run.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,8 +16,8 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.long_texts import long_batches
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, crossed, outcomes
-from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.requests import EngineRequest, Requests, crossed, outcomes
+from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.experiment import Experiment, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.exact.completions import Ids
@@ -32,7 +31,7 @@ SMALL_VOCABULARY = 3
 
 
 def batch(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge pairs of completions, traced or sampled, and large batches of engines that decode many."""
+    """Judge pairs of completions, traced or sampled, larger batches, and batches of thousands."""
     cases = subject.cases(context, "generate_batch")
     many = subject.cases(context, "start_many")[:1]
     if not cases and not many:
@@ -55,7 +54,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
-    sizes = requests.effort(cases, ENGINE_TWO_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(ENGINE_TWO_SHARE)
     context = replace(requests.context, rate=rate)
     return requests.noted(requests.find([*pairs(cases, requests)], context, sizes))
 
@@ -69,13 +68,13 @@ def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     context = replace(requests.context, rate=rate)
-    some = requests.effort(cases, ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV, screens_all=True)
+    some = replace(requests.in_addition(ENGINE_LARGER_SHARE), screens_all=True)
     return sampled([*larger(cases, requests)], context, some)
 
 
 def larger(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     """Yield larger batches of each engine, whose last request is like the first one."""
-    for case in {case.name: case for case in reversed(cases)}.values():
+    for case in first_prompts(cases):
         for size in ENGINE_SIZES:
             for seeded in (False, True):
                 some = _requests(case, cases, size - 1, TOKENS, seeded=seeded)
@@ -126,5 +125,5 @@ def _independent_beside_seeded(case: Case, requests: Requests, rate: float) -> C
 
     what, size = "pairs of requests without seed, beside seeded ones", f"2 x {TOKENS} tokens"
     two = Experiment(what, size, dict, many, binned=lambda: crossed([kind, kind]))
-    sizes = requests.effort([case], ENGINE_LARGER_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(ENGINE_LARGER_SHARE)
     return sampled([two], replace(requests.context, rate=rate), sizes)

@@ -5,7 +5,6 @@ seeds and without, and, of engines that decode many requests at once, whether ba
 random numbers. Completions grow longer while the budget allows it.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests, counted, with_remarks_of
+from spec_oracle.audit.engine.requests import EngineRequest, Requests, counted, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
@@ -40,7 +39,7 @@ ENGINE_MORE_RUNS: Final = 1500
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge completions of several calls, traced or sampled, then series of batches, and long completions.
+    """Judge completions of several calls, traced or sampled, and series of batches.
 
     Of engines that show their calls, the next call is judged after every pattern of accepted lengths.
     """
@@ -51,7 +50,7 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _longer(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
-    """Judge longer completions, further turns, and calls after every pattern of acceptance if they show."""
+    """Judge longer completions, texts that go on, and calls after every pattern of acceptance."""
     subject, context, ends = requests.subject, requests.context, ENGINE_CALLS_SHARE * requests.context.budget
     showing, started = subject.cases(context, "steps"), time.process_time()
     reserved = ENGINE_PATTERNS_SHARE * context.budget if showing else 0.0
@@ -86,7 +85,7 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         size = counted(effort.ENGINE_FIRST_TOKENS, "token")
         ledger.found += [one for one in before.traced if one.experiment.size == size]
-    rest = requests.effort(cases, ENGINE_REST_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    rest = requests.in_addition(ENGINE_REST_SHARE)
     instead = sampled_instead(requests, cases, lambda _: tokens)
     listing = partial(longer, requests, cases)
     found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)
@@ -97,7 +96,7 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
 
 
 def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield longer completions, with seeds, too, generations in a row, and more tokens while they are cheap.
+    """Yield longer completions, seeded ones, generations in a row, and more tokens while they are cheap.
 
     Of engines with several draft lengths completions are long enough for each of them.
     """
@@ -151,7 +150,7 @@ def _is_cheap(costs: Sequence[tuple[int, float]], ledger: Ledger) -> bool:
 
 
 def equal_batches(case: Case, context: Context) -> Draw:
-    """Return what draws the first calls of batches of equal requests without seed."""
+    """Return the function that samples first calls of a batch of equal requests without seed."""
     seed_all(context.seed)
 
     def emitted(size: int) -> NDArray[np.int64]:

@@ -5,8 +5,8 @@ probability is that of what came before, times q; sampled, it falls into bins of
 own q, so that tokens of all q are judged together.
 """
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -47,12 +47,12 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     experiments = [one for case in cases for one in drafts(case, requests)]
     if not experiments:
         return passed("nothing was drafted", how=How.SAMPLED)
-    sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED, screens_all=True)
+    sizes = replace(requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED), screens_all=True)
     return requests.noted(requests.find(experiments, context, sizes))
 
 
 def drafts(case: Case, requests: Requests) -> list[Experiment]:
-    """Return the experiments of each draft of the first calls."""
+    """Return an experiment for each draft of the first calls."""
     most = max(len(step.drafts) for steps in sampled_steps(case, effort.ENGINE_PILOT) for step in steps)
     return [
         of_steps(
@@ -83,7 +83,7 @@ def _draft(number: int, place: int, steps: Steps) -> Draft:
 
 
 def _expected(case: Case, number: int, place: int) -> Mapping[Draft, float]:
-    """Return what a draft must be, given all that was traced before it, and the q reported with it."""
+    """Return the expected distribution of a draft with all that came before it: by the q reported with it."""
     traced = [(_draft(number, place, steps), mass) for steps, mass in traced_steps(case).law.items()]
     given = summed((draft[:-1], mass) for draft, mass in traced)
     expected = {(): given.pop((), 0.0)}
@@ -93,7 +93,7 @@ def _expected(case: Case, number: int, place: int) -> Mapping[Draft, float]:
 
 
 def _binned(rng: np.random.Generator) -> OutcomeCells:
-    """Return bins of equal probability; where nothing was drafted any one of them."""
+    """Return bins of equal probability; a call that drafted nothing falls into any of them."""
 
     def cell(draft: Draft) -> int:
         number = int(rng.integers(2))

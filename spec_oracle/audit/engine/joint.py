@@ -5,7 +5,6 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,10 +12,10 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import ENGINE_TV, EngineRequest, Requests
+from spec_oracle.audit.engine.requests import EngineRequest, Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
-from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status, remarked
+from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
@@ -29,7 +28,7 @@ TRACING = 5.0
 
 @dataclass(frozen=True)
 class TracedFindings(Findings):
-    """What `joint` found of an engine by tracing: `calls` does not trace it again."""
+    """Findings of `joint`, with what it traced, so that `calls` need not trace it again."""
 
     traced: tuple[TracedExperiment, ...] = ()
 
@@ -47,23 +46,22 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
         listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
     )
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
-    seen = [case.code.drafts.seen for case in cases]
-    notes = dict.fromkeys(note for one in seen if one.is_known for note in one.notes)
-    result = remarked(replace(result, findings=findings), notes=(*result.remarks.notes, *notes))
+    result = replace(result, findings=findings)
     if plain:
         result = beside_plain(result, requests, plain, effort.ENGINE_FIRST_TOKENS, rate)
-    return requests.noted(result)
+    seen = [case.code.drafts.seen for case in cases]
+    return requests.noted(result, [note for one in seen if one.is_known for note in one.notes])
 
 
 def beside_plain(
     result: LawResult, requests: Requests, cases: Sequence[Case], tokens: int, rate: float
 ) -> LawResult:
-    """Return a result by rows, or whose mistake it is where completions without speculation differ from them.
+    """Say whose mistake it is if completions without speculation differ from the rows.
 
     What ``generate_plain`` generates is target-only decoding. Rows of another distribution are a mistake of
     ``next_token_probs``; an engine that agrees with them is wrong.
     """
-    sizes = requests.effort(cases, PLAIN_SHARE, tv=math.inf, wanted=ENGINE_TV)
+    sizes = requests.in_addition(PLAIN_SHARE)
     asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
     plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
     rows = requests.find(plain, replace(requests.context, rate=rate), sizes)
@@ -85,7 +83,7 @@ def beside_plain(
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:
-    """Yield completions of one and two tokens, of three where only that shows what drafts do; then seeded."""
+    """Yield completions of one and two tokens, of three if drafts show only there; then seeded ones."""
     most = requests.context.inputs.tokens or effort.ENGINE_LEAST_TOKENS
     usual = min(most, effort.ENGINE_FIRST_TOKENS)
     sizes, seeded = range(1, usual + 1), [case for case in cases if case.code.takes_seeds]
@@ -103,7 +101,7 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
 def sampled_instead(
     requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
 ) -> list[Experiment]:
-    """Return what is sampled where tracing does not work: completions of so many tokens, with seeds, too."""
+    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
     seeded = [case for case in cases if case.code.takes_seeds]
     return [
         *(requests.completion(case, tokens(case)) for case in cases),
@@ -112,7 +110,7 @@ def sampled_instead(
 
 
 def _of_a_call(context: Context, case: Case) -> int:
-    """Return the tokens of a whole call of an engine that decodes many requests at once, a few of others."""
+    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
     if not case.code.has("start_many"):
         return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
     with raising():

@@ -4,7 +4,6 @@ Losslessness does not fix how much is accepted: a rule that was switched off, or
 spoilt cache, shows nowhere else.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -29,7 +28,7 @@ from spec_oracle.toy import Instance
 
 
 def length(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge the accepted lengths of two calls against rule and drafter as declared: traced, or sampled.
+    """Compare the accepted lengths of two calls with the declared rule and drafter: traced, or sampled.
 
     The reported length must also be what was emitted; where completions end early only that is judged.
     """
@@ -42,13 +41,13 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
     if any(case.code.endings for case in cases):
         return _reported(subject.cases(context, "start_many"))
     requests = Requests(subject, context, "length")
-    sizes = requests.effort(cases, ENGINE_STEPS_SHARE, tv=math.inf, wanted=ENGINE_TV_WANTED)
+    sizes = requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED)
     experiments = [accepted_lengths(case, requests) for case in cases]
     return requests.noted(requests.find(experiments, context, sizes))
 
 
 def accepted_lengths(case: Case, requests: Requests) -> Experiment:
-    """Return the experiment of the accepted lengths of two calls, whose rule and drafter are declared."""
+    """Return the experiment of the accepted lengths of two calls, expected by rule and drafter."""
     instance = declared_instance(case.code, case.prompt)
     tokens = CALLS * (instance.draft_length + 1)
     return of_steps(
@@ -62,7 +61,7 @@ def accepted_lengths(case: Case, requests: Requests) -> Experiment:
 
 
 def _reported(cases: Sequence[Case]) -> CheckResult:
-    """Judge only whether reported lengths are what was emitted, where that is quick."""
+    """Compare reported lengths with emitted tokens only, if many requests can be decoded at once."""
     if not cases:
         return not_asked("calls end early, where a completion meets its stop token")
     for case in cases:

@@ -1,4 +1,4 @@
-"""The check `logprobs` of engines: what is reported of a completion is right, and ends where it ends.
+"""The check `logprobs` of engines: reported log-probabilities and reasons of an end are right.
 
 The log-probability reported of each token must be that of its row, up to rounding: of the rows after all
 processors, or of those before, always the same. Nothing is estimated, so one completion decides. A correction
@@ -39,7 +39,7 @@ AFTER, BEFORE = "after temperature and filters", "before temperature and filters
 
 
 def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
-    """Compare what is reported of plain completions after each prompt, of one token and of many."""
+    """Compare reported log-probabilities with rows, of completions of one token and of several."""
     cases = subject.cases(context, "reported")
     if not cases:
         return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
@@ -63,7 +63,7 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
 
 @dataclass
 class _Found:
-    """What is found after one prompt; ``modes`` fit all so far, the first one is named.
+    """Completions after one prompt; ``modes`` fit all of them so far, and messages name the first.
 
     ``reports``: 1 if log-probabilities were reported at all, else 0.
     """
@@ -105,7 +105,7 @@ class _Found:
         return ""
 
     def _reported(self, most: int) -> Report:
-        """Return a completion with what is reported of it, and count kinds of its tokens."""
+        """Return a completion with its report, and count its kinds of tokens."""
         code = self.case.code
         with speculation_seen(code.engine) as seen:
             report = code.reported(self.case.prompt, most)
@@ -125,7 +125,7 @@ class _Found:
 
 
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
-    """Say what is wrong with the log-probabilities if they should be of this mode, "" if nothing is."""
+    """Say what is wrong with the log-probabilities by one mode, "" if nothing is."""
     row: Callable[[Ids], NDArray[np.float64]] = case.code.row if mode == AFTER else case.code.raw_row
     contexts = [case.prompt + report.tokens[:place] for place in range(len(report.tokens))]
     behind = [None] * len(report.logs)
@@ -152,7 +152,7 @@ def _logs(row: NDArray[np.float64]) -> dict[Token, float]:
 
 
 def _end_fault(report: Report, case: Case, most: int) -> str:
-    """Say where tokens and reason do not end together, "" where they do."""
+    """Say what is wrong with the end of a completion or with its reason, "" if nothing is."""
     count, endings = len(report.tokens), case.code.endings
     ends = [end for end in range(1, count + 1) if is_ended(report.tokens[:end], endings)]
     if ends and ends[0] < count:

@@ -87,7 +87,7 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
 def _unless_rows_are_wrong(
     result: CheckResult, read: "_Read", subject: EngineSubject, context: Context
 ) -> CheckResult:
-    """Return a failure, or leave it open where completions without speculation contradict the rows, too."""
+    """Return a failure; left open if completions without speculation contradict the rows, too."""
     if plain := subject.cases(context, "generate_plain"):
         beside = replace(read, cases=plain, method="generate_plain")
         beside.sample(read.phase, context.budget, ENGINE_LONG_BESIDE * read.evidence.tokens)
@@ -135,7 +135,7 @@ def _limited(phase: Phase, most: int | None) -> Phase:
 
 @dataclass
 class _Read:
-    """Completions by ``method``, whose tokens were compared with their rows.
+    """Completions by ``method``, and the evidence of their tokens against their rows.
 
     Rows may be off by ``tolerance``; ``rate`` is that of tokens of probability 0, and that of all others.
     Contexts of ``room`` tokens, prompt and completion, were allowed; those of ``refused`` were not.

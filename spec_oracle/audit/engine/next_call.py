@@ -34,17 +34,17 @@ Pattern: TypeAlias = tuple[int, ...]
 """The accepted lengths of some calls, `NO_DRAFTS` where there were no drafts."""
 
 
-def told(pattern: Pattern) -> str:
-    """Return accepted lengths for people."""
+def describe(pattern: Pattern) -> str:
+    """Return accepted lengths for messages."""
     return "-".join("none" if length == NO_DRAFTS else str(length) for length in pattern) or "no call"
 
 
 Seen: TypeAlias = list[tuple[Any, int]]
-"""Calls as they come: tokens, and the accepted length."""
+"""Calls in order: the tokens of each, and its accepted length."""
 
 
 class CallResult(NamedTuple):
-    """What a call emitted, and how much it accepted: one less, `NO_DRAFTS` without drafts."""
+    """What a call emitted, and its accepted length: one token less, or `NO_DRAFTS`."""
 
     emitted: Ids
     accepted: int
@@ -52,7 +52,7 @@ class CallResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Calls, the decisions that led through them, their probability, and the history before the last one."""
+    """Calls, the random decisions behind them, their probability, and the history before the last call."""
 
     calls: tuple[CallResult, ...] = ()
     script: tuple[Decision, ...] = ()
@@ -71,7 +71,7 @@ class History:
 
 
 class CallOutcome(NamedTuple):
-    """One outcome of a call: its probability, and the decisions that led there, from the first call on."""
+    """One outcome of a call, its probability, and all random decisions from the first call on."""
 
     mass: float
     call: CallResult
@@ -82,19 +82,20 @@ class CallOutcome(NamedTuple):
 class TracedCalls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
-    All before ``ends``, in seconds of `time.process_time`. ``fresh``: every run is that of a copy that has
-    generated nothing.
+    All before ``ends``, in seconds of `time.process_time`. Requests have the ``seed``, if there is one.
+    ``fresh``: every run is that of a copy that has generated nothing.
     """
 
     case: Case
     tokens: int
     ends: float = math.inf
+    seed: int | None = None
     fresh: bool = False
     runs: int = field(default=0, init=False)
     _after: dict[History, list[CallOutcome]] = field(default_factory=dict, init=False)
     _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
-    def seen(self, engine: object, most_calls: int, most_tokens: int) -> Seen:
+    def seen(self, engine: object, most_calls: int, most_tokens: int, seed: int | None) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
 
         The run ends after so many calls, or as soon as there are that many tokens.
@@ -112,12 +113,12 @@ class TracedCalls:
             found.append((tokens, NO_DRAFTS if is_bare else len(emitted) - 1))
             return is_last or sum(len(some) for some, _ in found) >= most_tokens
 
-        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
+        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended, seed)
         return found
 
     @property
     def engine(self) -> Any:
-        """What is run: the engine, or a copy of it that has generated nothing."""
+        """The engine that is run: itself, or a copy that has generated nothing."""
         return copy_of(self.case.code.unused) if self.fresh else self.case.code.engine
 
     def after(self, history: History) -> list[CallOutcome]:
@@ -134,7 +135,7 @@ class TracedCalls:
         code = self.case.code
 
         def run() -> Seen:
-            found = self.seen(self.engine, calls, self.tokens)
+            found = self.seen(self.engine, calls, self.tokens, self.seed)
             if len(found) < calls:
                 raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
             return found
@@ -187,7 +188,7 @@ class TracedCalls:
         return max(len(outcome.call.emitted) for outcome in self.after(history))
 
     def alike(self, history: History, averaged: int) -> list[tuple[float, History]]:
-        """Return all histories of the same calls that differ in what the last ``averaged`` hide, and weights.
+        """Return weights, and all histories of the same calls that differ in what the last ``averaged`` hide.
 
         What a call hides is all that was decided in it and does not show in what it emitted: rejected drafts,
         drafts that were made ahead.
@@ -210,7 +211,7 @@ class TracedCalls:
         return self._alike[history, averaged]
 
     def laws(self, history: History, averaged: int) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
-        """Return the law of the text after the next call, extended by the target, and the target's.
+        """Return the distribution of the text after the next call, extended by the target, and the target's.
 
         Given all that was decided before; or on average over what the last ``averaged`` calls hide.
         """

@@ -8,6 +8,7 @@ after the other moves the law by the mean distance of the rows of that position.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -51,7 +52,7 @@ WITH_SEEDS: Final = "requests with seeds"
 
 
 class EngineRequest(NamedTuple):
-    """What is asked for: a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
+    """A request for a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
 
     prompt: Ids
     tokens: int
@@ -74,22 +75,24 @@ class Requests:
         self.rng = self.context.stream(f"engine/{self.name}")
         self.rounding = rounding_of(self.subject, self.context)
 
-    def effort(self, cases: Sequence[Case], share: float = 1.0, **changes: Any) -> Effort:
-        """Return how much is sampled of these engines; many requests at once where all are alike."""
-        many = share == 1 and all(case.code.has("start_many") for case in cases)
-        usual: dict[str, Any] = {
-            "tv": ENGINE_TV,
-            "wanted": ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
-            "look": effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
-            "turns": ENGINE_TURNS,
-            "most": 10 * effort.ENGINE_MANY,
-            "share": share,
-            "pilot": effort.ENGINE_PILOT,
-            "confirming": ENGINE_CONFIRMING_TV,
-            "confirming_share": ENGINE_CONFIRMING_SHARE,
-            "screens_all": False,
-        }
-        return Effort(**{**usual, **changes})
+    def effort(self, cases: Sequence[Case] = ()) -> Effort:
+        """Return the sampling effort for these engines: larger if they decode many requests at once."""
+        many = bool(cases) and all(case.code.has("start_many") for case in cases)
+        return Effort(
+            ENGINE_TV,
+            wanted=ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
+            look=effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
+            turns=ENGINE_TURNS,
+            most=10 * effort.ENGINE_MANY,
+            pilot=effort.ENGINE_PILOT,
+            confirming=ENGINE_CONFIRMING_TV,
+            confirming_share=ENGINE_CONFIRMING_SHARE,
+            screens_all=False,
+        )
+
+    def in_addition(self, share: float, wanted: float = ENGINE_TV) -> Effort:
+        """Return the effort for samples in addition to others, within a share of the budget."""
+        return replace(self.effort(), tv=math.inf, wanted=wanted, share=share)
 
     def completion(self, case: Case, tokens: int, *, seeded: bool = False, **more: Any) -> Experiment:
         """Return the experiment of one completion."""
@@ -137,7 +140,7 @@ class Requests:
     def _sampled(
         self, case: Case, every: Sequence[EngineRequest], asked: Asked, count: int, *, neighbours: bool
     ) -> list[Any]:
-        """Return the outcomes of so many ordinary runs; engines that decode many at once do so."""
+        """Return the outcomes of ``count`` uninstrumented runs, of one batch if the engine can do that."""
         code, one = case.code, every[0]
         if len(every) == 1 and code.has("start_many") and asked.method == "generate":
             fresh = self.rng.integers(2**31, size=count).tolist()
@@ -147,7 +150,7 @@ class Requests:
         return asked.many(count, next_to if neighbours else None)
 
     def _beside_last(self, many: Callable[[int], list[Any]], size: int, count: int) -> list[Any]:
-        """Return the completions of a request, another one each time, and of the last request."""
+        """Return the completions of one request, chosen at random, and of the last request."""
         places = self.rng.integers(size - 1, size=count).tolist()
         return [(place, one[place], one[-1]) for place, one in zip(places, many(count), strict=True)]
 
@@ -157,7 +160,7 @@ class Requests:
         return crossed([outcomes(code, one.prompt, one.tokens, self.rng) for one in every])
 
     def _pairs(self, code: EngineCode, every: Sequence[EngineRequest]) -> OutcomeCells:
-        """Return the cells of the completions of one of the first requests, at a place, and of the last."""
+        """Return the cells of a request's place and completion, with the completion of the last request."""
         *others, last = (outcomes(code, one.prompt, one.tokens, self.rng) for one in every)
         kinds = [crossed([kind, last]) for kind in others]
         starts = np.cumsum([0, *(len(kind.law) for kind in kinds[:-1])])
@@ -171,22 +174,22 @@ class Requests:
     def find(
         self, experiments: Listing | Sequence[Experiment], context: Context, sizes: Effort, **more: Any
     ) -> LawResult:
-        """Return what is found of experiments; a deviation that may be rounding is left open."""
+        """Decide experiments; a deviation that may be rounding is left open."""
         return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
 
-    def noted(self, result: LawResult) -> LawResult:
-        """Return the result with what counts as rounding, and notes on that."""
-        rounding, remarks = self.rounding, result.remarks
-        notes = remarks.notes
+    def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
+        """Return the result with what counts as rounding, and with ``notes`` and those on rounding."""
+        remarks, line = result.remarks, str(self.rounding)
         if result.cause is not None:
-            notes = (*notes, *rounding.notes)
-        elif rounding.is_assumed:
-            notes = (*notes, str(rounding))
-        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, str(rounding)), notes=notes))
+            notes = (*notes, *self.rounding.notes)
+        elif self.rounding.is_assumed:
+            notes = (*notes, line)
+        every = dict.fromkeys((*remarks.notes, *notes))
+        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=(*every,)))
 
 
 def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:
-    """Return the law of what is requested by target-only decoding."""
+    """Return the distribution of these completions by target-only decoding."""
     laws = [code.law(one.prompt, one.tokens) for one in every]
     return laws[0] if len(laws) == 1 else product(laws)
 
@@ -209,7 +212,7 @@ def crossed(kinds: Sequence[OutcomeCells]) -> OutcomeCells:
 def asked_of(
     code: EngineCode, calls: Sequence[Sequence[EngineRequest]], method: str, rng: np.random.Generator
 ) -> Asked:
-    """Return what asks for these calls; the outcome is a completion, or a tuple of several."""
+    """Return the call that makes these requests; its outcome is a completion, or a tuple of several."""
 
     def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
         found: list[list[object]] = []
@@ -294,7 +297,7 @@ def _wrong(case: Case, tokens: int, gap: Gap, distance: float) -> WrongCompletio
 
 
 def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *, neighbours: bool) -> str:
-    """Return what a person reads for calls."""
+    """Return the words for some calls in messages."""
     if method == "generate_plain":
         return f"{case.label}, generate_plain"
     size, (*_, last) = max(len(call) for call in calls), calls[-1]
@@ -304,12 +307,12 @@ def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *,
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number of things."""
+    """Return a count with its noun, in the plural if needed."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def shown(sequence: tuple[Any, ...]) -> str:
-    """Return a completion, or completions that follow each other, for people."""
+    """Return a completion, or several in a row, for messages."""
     if sequence and isinstance(sequence[0], tuple):
         return " and then ".join(map(shown, sequence))
     return ",".join(map(str, sequence)) or "(empty)"

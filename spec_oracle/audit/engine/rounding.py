@@ -1,4 +1,4 @@
-"""How much of a distance from the target rounding explains: one measure for every check of an engine.
+"""Rounding: how far from the target's a right distribution may be, for all checks of an engine.
 
 Engines compute in float32 as a rule, and verification sums in another order than a request for one token
 does: its probabilities p' differ from p by a factor of up to 1 + r, either way. Where a call accepts and
@@ -96,7 +96,7 @@ class Rounding:
 
 
 def rounding_of(subject: EngineSubject, context: Context) -> Rounding:
-    """Return what counts as rounding in every check of a subject: of its engines the most that any needs."""
+    """Return what counts as rounding in all checks of a subject: the most that any of its engines needs."""
     return _rounding_of(tuple(subject.cases(context)), subject.facts.tolerance)
 
 
@@ -109,7 +109,7 @@ def _rounding_of(cases: tuple[Case, ...], least: float) -> Rounding:
 
 
 def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
-    """Ask for the rows along one text again, in other order and in other ways; look at their number type."""
+    """Return the rounding of rows: their number type, and how far rows differ when asked for again."""
     contexts = _along(code, prompt)
     returned = [code.returned(context) for context in reversed(contexts)][::-1]
     rows = [code.checked_row(row, context) for row, context in zip(returned, contexts, strict=True)]
@@ -137,7 +137,7 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:
-    """Return a prompt, and it with some likely tokens behind it, up to an end of the completion."""
+    """Return a prompt, then the prompt with one, two, ... likely tokens, up to the end of a completion."""
     contexts = [prompt]
     while len(contexts) < _ASKED[1]:
         row = code.row(contexts[-1])
@@ -154,7 +154,7 @@ def _along(code: EngineCode, prompt: Ids) -> list[Ids]:
 
 
 def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[NDArray[np.float64]]) -> float:
-    """Return how far rows are from those after the same contexts, total variation, at most."""
+    """Return the largest total variation between rows and those of next_token_probs."""
     return max(
         float(np.abs(row - code.row(context)).sum() / 2) for row, context in zip(rows, contexts, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What engines that show their steps draft and accept, as experiments of their first two calls."""
+"""Drafts and accepted lengths of the first two calls, of engines with ``start``, as experiments."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
@@ -27,7 +28,7 @@ _ROUNDED = 9
 
 
 class SeenStep(NamedTuple):
-    """One call: drafted tokens, the q reported with each, what was emitted, how much was accepted."""
+    """One call: drafted tokens, the q reported with each, emitted tokens, accepted length."""
 
     drafts: Ids
     rows: tuple[tuple[float, ...], ...]
@@ -40,7 +41,7 @@ Outcome: TypeAlias = Callable[[Steps], Any]
 
 
 def of_steps(case: Case, what: str, outcome: Outcome, **more: Any) -> Experiment:
-    """Return the experiment of what the first calls show, of which ``outcome`` is judged."""
+    """Return the experiment of the first calls, whose outcome is ``outcome(steps)``."""
 
     def trace(most_runs: int, end: float) -> TracedOutcome:
         del most_runs, end
@@ -56,7 +57,7 @@ def of_steps(case: Case, what: str, outcome: Outcome, **more: Any) -> Experiment
 
 @lru_cache(maxsize=16)
 def traced_steps(case: Case) -> TracedOutcome:
-    """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
+    """Return the exact distribution of the first calls; raises `NoEvidenceError` without one.
 
     Several experiments of two checks ask for it.
     """
@@ -86,7 +87,7 @@ def sampled_steps(case: Case, count: int) -> list[Steps]:
 
 
 def _speculation(found: Iterable[Steps]) -> Speculation:
-    """Return what steps show of drafts."""
+    """Return whether drafts were made, accepted and rejected in some steps."""
     each = [(len(step.drafts), step.accepted) for steps in found for step in steps]
     return Speculation(
         reported=True,
@@ -140,12 +141,12 @@ def accepted_pair(steps: Steps, *, may_end: bool = False) -> tuple[int, ...]:
 
 
 def declared_instance(code: EngineCode, prompt: Ids) -> Instance:
-    """Return what the engine says of its models after a prompt, for the contexts of two calls."""
+    """Return target and drafter as the engine reports them after a prompt, for two calls."""
     with raising():
         length = int(code.engine.draft_length)
     vocab, depth = code.vocab_size, CALLS * (length + 1)
 
-    def model(row: Any, order: int) -> ToyModel:
+    def model(row: Callable[[Ids], NDArray[np.float64]], order: int) -> ToyModel:
         levels = [
             np.stack([row(prompt + context) for context in np.ndindex(*(vocab,) * size)])
             for size in range(order + 1)

@@ -1,7 +1,6 @@
-"""The check `streams`: same seed same completion; other seeds, and requests without a seed, independent."""
+"""The check `streams`: equal seeds repeat completions; all other completions are independent."""
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, run_guarded
 from spec_oracle.audit.dependence import CallSizes, independent
 from spec_oracle.audit.engine.requests import EngineRequest, Requests, generated_together
-from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.contracts import raising
@@ -25,21 +24,21 @@ ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.
 ENGINE_SEEDED_BATCHES: Final = (2, 3, 5)
 ENGINE_SEEDED_ROUNDS: Final = 4
 ENGINE_SEEDED_TOKENS: Final = 8
-ENGINE_PAIRS: Final = 240  # Pairs of completions of an engine whose distribution is wrong.
+ENGINE_PAIRS: Final = 240  # Pairs of completions of engines whose distribution is wrong.
 ENGINE_PAIRS_SHARE: Final = 0.1  # Share of the budget for pairs where they are sampled.
 ENGINE_PAIRS_TV: Final = 0.2  # TV of pairs that samples should detect.
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
 
 _UNRELATED: Final = 2
-"""Engines of several whose completions are compared with each other: it takes 80 pairs of each."""
+"""Of several engines so many are tested for independence: each takes 80 pairs."""
 
 
 def streams(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge whether seeded completions repeat, and whether all other completions are independent."""
+    """Judge whether seeded completions repeat, and whether pairs of other completions are independent."""
     if context.findings.is_reference_wrong:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
-    cases = list({case.name: case for case in reversed(subject.cases(context))}.values())
+    cases = first_prompts(subject.cases(context))
     requests = Requests(subject, context, "streams")
     seeded = [case for case in cases if case.code.takes_seeds]
     parts: list[Callable[[float], CheckResult]] = []
@@ -60,7 +59,7 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
 def _alone_and_in_batches(cases: Sequence[Case], every: Sequence[Case]) -> CheckResult:
     """Count seeded requests that get the same completion alone and in batches of unlike requests.
 
-    It fails where an engine promises that all do.
+    Fails if an engine promises the same completion for all of them.
     """
     same, seeds, tokens = dict[Case, int](), itertools.count(100), ENGINE_SEEDED_TOKENS
     sizes = ENGINE_SEEDED_BATCHES * ENGINE_SEEDED_ROUNDS
@@ -100,7 +99,7 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     """Judge pairs of completions that are generated one after the other."""
-    needed = requests.effort(cases, ENGINE_PAIRS_SHARE, tv=math.inf, wanted=ENGINE_PAIRS_TV)
+    needed = requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV)
     return requests.find([*in_a_row(cases, requests)], replace(requests.context, rate=rate), needed)
 
 

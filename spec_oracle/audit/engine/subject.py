@@ -1,6 +1,6 @@
-"""Whole engines: what their user sees, prompts in and completions out."""
+"""Engines as subjects of an audit, and the cases of a check: an engine after a prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -27,7 +27,12 @@ class Case:
     code: EngineCode
     prompt: Ids
     label: str
-    """What a reader is shown of it."""
+    """Engine and prompt, for messages."""
+
+
+def first_prompts(cases: Sequence[Case]) -> list[Case]:
+    """Return the case of each engine's first prompt."""
+    return list({case.name: case for case in reversed(cases)}.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class EngineSubject:
 
     @property
     def drafts(self) -> Speculation:
-        """What was seen of drafts in all checks."""
+        """Whether drafts were made, accepted and rejected, as all checks together saw it."""
         return reduce(or_, (code.drafts.seen for code in self.engines.values()))
 
     def plain_call(self, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The exact distribution of what an engine returns: every outcome of every random number is run.
+"""The exact distribution of what an engine returns, by running every outcome of every random number.
 
 A run in which no random decision was seen shows nothing where the target leaves a choice: the engine's random
 numbers are out of sight then.
@@ -35,7 +35,7 @@ SEEDS = (0, 1, 2**31 - 1, 2)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of an engine: ``label(call(engine, seed))``, where ``seed()`` is a seed for a request.
+    """A call of an engine and its outcome, ``label(call(engine, seed))``; ``seed()`` returns a seed.
 
     ``fresh``: of a copy that has generated nothing, every time. ``rng`` makes the seeds of ordinary runs.
     """
@@ -48,7 +48,7 @@ class Asked:
     method: str = "generate"
 
     def once(self, seed: Callable[[], int]) -> tuple[Any, Speculation]:
-        """Ask once; return what came, and what was seen of drafts."""
+        """Call once; return what the engine returned, and what was seen of its drafts."""
         engine = copy_of(self.code.unused) if self.fresh else self.code.engine
         if engine is None:
             raise NotTracedError("it changes between generations and cannot be copied")
@@ -57,7 +57,7 @@ class Asked:
         return returned, seen()
 
     def many(self, count: int, seeds: Callable[[], Iterator[int]] | None = None) -> list[Any]:
-        """Ask so many times, ordinarily, with fresh seeds or those of ``seeds``; return the outcomes."""
+        """Return the outcomes of ``count`` uninstrumented calls, with fresh seeds or those of ``seeds``."""
         found = []
         for _ in range(count):
             some = iter(lambda: int(self.rng.integers(2**31)), None) if seeds is None else seeds()
@@ -68,7 +68,7 @@ class Asked:
 
 
 def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "generate") -> Asked:
-    """Return what asks for one completion of a request without seed."""
+    """Return the call for one completion of a request without seed."""
 
     def call(engine: Any, _: Callable[[], int]) -> list[object]:
         return as_list(getattr(engine, method)(list(prompt), tokens))
@@ -78,7 +78,7 @@ def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "ge
 
 
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedOutcome:
-    """Return the law of what is asked; of fresh copies if generations change those that follow.
+    """Return the distribution of the outcome; of fresh copies if generations change those that follow.
 
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for

@@ -1,128 +1,181 @@
-"""A further turn of a conversation: its prompt is the first one, the own completion, and a new token.
+"""Texts that go on: the second turn of a conversation, and a session that is appended to or cut.
 
 Engines keep what they computed of a conversation (prefix caches), and a token that ends a turn is easily lost
-from it. What a turn begins with must not change it: the turn is held against the same request to a copy of
-the engine that has generated nothing. Rows do not matter, since what is generated after such a prompt may
-depend on where the prompt ends. Turns that cannot be traced are not judged.
+from it. The prompt of the *second turn* is the first prompt, the own completion, and a new token. It is
+compared with the same request to a copy of the engine that has generated nothing, and not with rows, since
+what is generated after such a prompt may depend on where the prompt ends.
+
+An engine with ``append`` or ``rewind`` holds a *session*: its text is appended to or cut between two
+generations, as a rule in the middle of a round whose last tokens nobody asked for yet. What it then goes on
+with is compared with the rows after the resulting text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
-from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
-from spec_oracle.audit.results import CheckResult, passed
+from spec_oracle.audit.results import CheckResult, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.exact.completions import Ids, is_ended, summed
 
-ENGINE_TURNS_SHARE: Final = 0.1  # Share of the budget for further turns.
+ENGINE_TURNS_SHARE: Final = 0.1  # Share of the budget for texts that go on.
 # Tokens of a first turn, at most, and completions of it: more of them where none ends earlier.
 ENGINE_TURN_TOKENS: Final = 32
 ENGINE_TURN_COMPLETIONS: Final = 30
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
 
+EDITS: Final = (("append",), ("rewind",), ("rewind", "append"))
+"""What is done to the text of a session: methods of the engine, in order."""
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """A completion of ``first`` tokens, and one of ``then`` tokens of the text that goes on from it.
+
+    ``edits`` are those of the session in between; without any the second turn is a request of its own.
+    """
+
+    case: Case
+    first: int
+    then: int
+    edits: Sequence[str] = ()
+
+    @property
+    def what(self) -> str:
+        """Its name in messages."""
+        return f"session after {' and '.join(self.edits)}" if self.edits else "second turn of a conversation"
+
+    def text(self, completion: Ids) -> Ids:
+        """Return the text from which it goes on: a new token is one that ends nothing."""
+        case = self.case
+        kept = completion[:-1] if "rewind" in self.edits else completion
+        if self.edits and "append" not in self.edits:
+            return (*case.prompt, *kept)
+        tokens = (*case.prompt[::-1], *range(case.code.vocab_size))
+        news = next((one for one in tokens if not is_ended((one,), case.code.endings)), tokens[0])
+        return (*case.prompt, *kept, news)
+
+    def asked(self, rng: np.random.Generator) -> Asked:
+        """Return the call for both completions."""
+        code, prompt = self.case.code, self.case.prompt
+
+        def both(engine: Any, _: Callable[[], int]) -> list[list[Any]]:
+            first = as_list(engine.generate([*prompt], self.first))
+            text = self.text(tuple(map(int, first)))
+            for edit in self.edits:
+                if edit == "rewind":
+                    engine.rewind(len(prompt) + len(first) - 1)
+                else:
+                    engine.append([text[-1]])
+            return [first, as_list(engine.generate(None if self.edits else [*text], self.then))]
+
+        def checked(found: list[list[Any]]) -> tuple[Ids, ...]:
+            first, then = found
+            return code.checked(first, self.first), code.checked(then, self.then)
+
+        return Asked(code, both, checked, rng, fresh=code.unused is not None)
+
+    def law(self, alone: Callable[[Ids, int], Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]:
+        """Return the distribution of both completions by that of each ``alone``, after a text."""
+        return summed(
+            ((first, then), mass * chance)
+            for first, mass in alone(self.case.prompt, self.first).items()
+            for then, chance in alone(self.text(first), self.then).items()
+        )
+
 
 def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
-    """Judge a second turn after the first prompt of each engine; a note says why there was none."""
-    firsts = {case.name: case for case in reversed(cases)}.values()
-    budget, found = requests.context.budget / len(firsts), list[CheckResult]()
+    """Judge what goes on after the first prompt of each engine; notes say what could not be judged."""
+    firsts, found = first_prompts(cases), list[CheckResult]()
+    parts = [part for case in firsts for part in (_second_turn(case), _sessions(case)) if part]
+    budget = requests.context.budget / len(firsts)
 
-    def judged(case: Case, rate: float) -> CheckResult:
-        found.append(_turn(requests, case, budget, rate))
+    def judged(part: Sequence[GoingOn], rate: float) -> CheckResult:
+        found.append(_judged(requests, part, budget, rate))
         return found[-1]
 
-    return with_remarks_of(first_failure(rate, *(partial(judged, case) for case in firsts)), found)
+    return with_remarks_of(first_failure(rate, *(partial(judged, part) for part in parts)), found)
 
 
-def _turn(requests: Requests, case: Case, budget: float, rate: float) -> CheckResult:
-    asked, most = _asked(requests, case)
-    try:
-        with raising():
-            asked.call(case.code.engine, lambda: 0)
-    except SubjectRaisedError as error:
-        return _none(str(error))
-    turn = _experiment(requests, case, asked, most)
-    context = replace(requests.context, rate=rate, budget=budget)
-    ledger = Ledger(ENGINE_TURNS_SHARE * budget)
-    found = requests.find([turn], context, requests.effort([case]), ledger=ledger, ways=FoundBy.TRACED)
-    return found if found.how else _none(found.detail.removesuffix("; sampled instead"))
+def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: float) -> CheckResult:
+    case, wanted, notes = part[0].case, list[GoingOn](), list[str]()
+    for one in part:
+        try:
+            with raising():
+                one.asked(requests.rng).call(case.code.engine, lambda: 0)
+            wanted.append(one)
+        except SubjectRaisedError as error:
+            notes.append(f"calls: no {one.what}: {error}")
+    found = passed("")
+    if wanted:
+        context = replace(requests.context, rate=rate, budget=budget)
+        found = requests.find(
+            [_experiment(requests, one) for one in wanted],
+            context,
+            requests.effort([case]),
+            rest=requests.in_addition(ENGINE_TURNS_SHARE),
+            ledger=Ledger(ENGINE_TURNS_SHARE * budget),
+            ways=FoundBy.TRACED,
+        )
+        if not found.how:
+            notes.append(f"calls: no {wanted[0].what}: {found.detail.removesuffix('; sampled instead')}")
+            found = passed("")
+    return remarked(found, notes=(*dict.fromkeys(notes), *found.remarks.notes))
 
 
-def _none(why: str) -> CheckResult:
-    return passed("", notes=(f"calls: no second turn of a conversation: {why}",))
+def _sessions(case: Case) -> list[GoingOn]:
+    """Return the edits of an engine's session, if it holds one; those of the fewest runs first."""
+    edits = [some for some in EDITS if all(map(case.code.has, some))]
+    return [GoingOn(case, first, 1, some) for first in (1, TOKENS) for some in edits]
 
 
-def _first_tokens(case: Case) -> int:
-    """Return the tokens of the first turn: as many as it takes until one may end, if these can be listed."""
+def _second_turn(case: Case) -> list[GoingOn]:
+    """Return a second turn; the first one is as long as it takes to end, if its completions can be listed."""
     code, most = case.code, TOKENS
     while code.endings and code.vocab_size <= ENGINE_TURN_COMPLETIONS and most < ENGINE_TURN_TOKENS:
         law = code.law(case.prompt, most)
         if len(law) > ENGINE_TURN_COMPLETIONS or any(is_ended(one, code.endings) for one in law):
             break
         most += 1
-    return most
+    return [GoingOn(case, most, TOKENS)]
 
 
-def _after(case: Case, first: Sequence[int]) -> Ids:
-    """Return the prompt of the second turn: its last token is one that ends nothing."""
-    tokens = (*case.prompt[::-1], *range(case.code.vocab_size))
-    news = next((one for one in tokens if not is_ended((one,), case.code.endings)), tokens[0])
-    return (*case.prompt, *first, news)
-
-
-def _asked(requests: Requests, case: Case) -> tuple[Asked, int]:
-    """Return what asks for both turns, and the tokens of the first one."""
-    code, most = case.code, _first_tokens(case)
-
-    def both(engine: Any, _: Callable[[], int]) -> list[list[Any]]:
-        first = as_list(engine.generate([*case.prompt], most))
-        return [first, as_list(engine.generate([*_after(case, tuple(map(int, first)))], TOKENS))]
-
-    def checked(found: list[list[Any]]) -> tuple[Ids, ...]:
-        first, second = found
-        return code.checked(first, most), code.checked(second, TOKENS)
-
-    return Asked(code, both, checked, requests.rng, fresh=code.unused is not None), most
-
-
-def _experiment(requests: Requests, case: Case, asked: Asked, most: int) -> Experiment:
-    """Return the experiment of both turns, whose second one must be as if the first had not been."""
-    expected: dict[tuple[Ids, ...], float] = {}
+def _experiment(requests: Requests, one: GoingOn) -> Experiment:
+    """Return the experiment of both completions."""
+    code, asked, tokens = one.case.code, one.asked(requests.rng), one.first + one.then
+    expected = one.law(code.law) if one.edits else {}
 
     def trace(most_runs: int, end: float) -> TracedOutcome:
-        alone = partial(_alone, case.code, most_runs, end)
-        expected.update(
-            summed(
-                ((first, second), mass * chance)
-                for first, mass in alone(case.prompt, most).items()
-                for second, chance in alone(_after(case, first), TOKENS).items()
-            )
-        )
+        if not one.edits:
+            expected.update(one.law(partial(_alone, code, most_runs, end)))
         return replace(traced(asked, most_runs, end), many=None)
 
-    tokens = most + TOKENS
     return Experiment(
-        f"{case.label}, the next turn of its conversation",
+        f"{one.case.label}, {one.what}",
         counted(tokens, "token"),
         lambda: expected,
         replace(asked, fresh=False).many,
         trace,
         allowed=2 * tokens * requests.rounding.a_token,
         doubtful=2 * tokens * requests.rounding.unsure,
-        shown=lambda one: f"completion {shown(one)}",
-        tokens=most,
+        group=one.what if one.edits else "",  # what a second turn is compared with is known by tracing only
+        shown=lambda found: f"completion {shown(found)}",
+        tokens=one.first,
     )
 
 
 def _alone(code: EngineCode, most_runs: int, end: float, prompt: Ids, tokens: int) -> Mapping[Ids, float]:
-    """Return the distribution of a copy's only completion."""
+    """Return the distribution of the only completion of a fresh copy."""
     asked = replace(completions_of(code, prompt, tokens), fresh=code.unused is not None)
     return traced(asked, most_runs, end).law

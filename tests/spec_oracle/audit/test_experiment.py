@@ -5,6 +5,7 @@ in one of a thousand.
 """
 
 import itertools
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -97,6 +98,29 @@ def test_a_deviation_that_may_be_rounding_stays_open():
     assert (result.status, result.cause) == (Status.INCONCLUSIVE, Cause.UNDECIDED)
     assert "the error of the die is not known" in result.detail
     assert found(die(LOADED, LOADED, allowed=0.1)).status is Status.PASSED
+
+
+def some_of_the_throws(law, seed):
+    """Return a die whose throws are seen now and then only, as calls after a rare history are."""
+    rng = np.random.default_rng(seed)
+    return lambda count: throws(law, rng, count)[: count // 5]
+
+
+def test_only_samples_can_call_a_conditional_experiment_wrong():
+    hidden = replace(die(FAIR, LOADED), is_conditional=True)
+    for law, status in ((LOADED, Status.FAILED), (FAIR, Status.INCONCLUSIVE)):
+        one = replace(hidden, many=some_of_the_throws(law, seed=3))
+        assert found(one, ways=FoundBy.TRACED).status is status
+    slightly = {**FAIR, 1: FAIR[1] + 1e-5, 6: FAIR[6] - 1e-5}
+    small = replace(hidden, trace=lambda *_: TracedOutcome(slightly, 1))
+    result = found(small, ways=FoundBy.TRACED)
+    assert (result.status, result.cause) == (Status.INCONCLUSIVE, Cause.UNDECIDED)
+    assert "samples neither confirm nor refute it; about " in result.detail
+
+
+def test_samples_that_would_show_nothing_detect_nothing():
+    few = Effort(math.inf, look=2, turns=0)
+    assert found(die(FAIR), effort=few, ways=FoundBy.SAMPLED).measured.detectable is None
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def server():
     [
         (lambda: "token", None, 19, 5),
         (lambda: as_sampler(verifiers.get("token")), None, 32, 14),
-        (Least, None, 43, 24),
+        (Least, None, 42, 24),
         (server, SERVER, 38, 18),
     ],
     ids=["verifier", "sampler", "engine", "server"],

@@ -15,6 +15,7 @@ from spec_oracle.audit.results import How
 from spec_oracle.audit.subjects import of_engines, of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.audit.engine import engines
 
@@ -159,6 +160,19 @@ def test_what_nobody_knows_of_drafts_is_said():
 def test_calls_of_a_drafter_that_is_given_are_counted(engine, told):
     found = report_on(engine, replace(QUICK, checks=()))
     assert told in " ".join((*found.remarks.notes, detail(found, "joint")))
+
+
+@pytest.mark.parametrize(
+    ("engine", "shown"),
+    [
+        (engines.NeverDrafts, "count its drafts in `drafted`, which stayed 0; or remove `drafted` and"),
+        (engines.SpiedIdle, "call `drafter`, the attribute, which was never called; or count drafts in"),
+        (engines.NeverAccepts, "count accepted drafts in `accepted`, which stayed 0; or give it a drafter"),
+    ],
+)
+def test_what_to_show_of_drafts_that_were_never_seen_is_one_sentence(engine, shown):
+    found = report_on(engine, replace(QUICK, checks=()))
+    assert what_to_do(found).startswith(shown)
 
 
 @pytest.mark.parametrize("engine", [engines.Together, engines.SharedNoise, engines.OtherRowsInBatches])

@@ -1,7 +1,10 @@
 """Second turns of conversations: what is lost from the first one shows, and right engines stand."""
 
+from functools import partial
+
 import pytest
 
+from lab.specimens.sessions import AppendsBehindPending, NoPending, RewindLeavesPending, SessionEngine
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
@@ -12,8 +15,8 @@ from tests.spec_oracle.audit.engine import engines
 RATE = 1e-6
 
 
-def judged(engine):
-    subject, context = of_engines("mine", {"": engine()}), Context(budget=600.0)
+def judged(engine, budget=600.0):
+    subject, context = of_engines("mine", {"": engine()}), Context(budget=budget)
     requests = Requests(subject, context, "test")
     return further_turns(requests, subject.cases(context), RATE)
 
@@ -41,3 +44,38 @@ def test_a_stop_token_that_is_lost_between_turns_is_found(engine, status):
 def test_an_engine_without_a_second_turn_says_why(engine, why):
     found = judged(engine)
     assert f"no second turn of a conversation: {why}" in found.remarks.notes[0]
+
+
+class OnlyAppends(SessionEngine):
+    """Cannot be cut."""
+
+    rewind = None
+
+
+class ForgetsTheSession(SessionEngine):
+    """Has methods of these names, and no session."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        return super().generate([*prompt], max_new_tokens, seed)
+
+
+@pytest.mark.parametrize(
+    ("engine", "wrong"),
+    [
+        (SessionEngine, ""),
+        (NoPending, ""),
+        (OnlyAppends, ""),
+        (AppendsBehindPending, "prompt 0, session after append: completion "),
+        (RewindLeavesPending, "prompt 0, session after rewind: completion "),
+    ],
+)
+def test_a_session_goes_on_from_the_text_that_its_user_was_shown(engine, wrong):
+    found = judged(partial(engine, draft_length=1), budget=20.0)
+    assert (found.status, found.how) == (Status.FAILED if wrong else Status.PASSED, How.PROVEN)
+    assert found.detail.startswith(wrong)
+
+
+def test_methods_of_these_names_without_a_session_are_not_judged():
+    found = judged(partial(ForgetsTheSession, draft_length=1), budget=20.0)
+    assert found.status is Status.PASSED
+    assert found.remarks.notes[0].startswith("calls: no session after append: raised TypeError: ")
