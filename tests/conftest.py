@@ -6,11 +6,13 @@ from tests.efforts import module_of, set_effort, take_a_tenth
 
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
-    *("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE"),
     *("SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE"),
     *("SHAPES_MOST_REQUESTS", "STREAMS_SEEDS"),
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""
+
+OF_WHAT_WAS_TRACED = ("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE")
+"""Shares of the budget for samples that are compared with a distribution that was traced as right."""
 
 OF_SMALLER_INPUTS = ("test_failing_inputs.py", "test_broken.py")
 
@@ -23,6 +25,16 @@ def inputs_as_found(request, monkeypatch):
     """
     if request.path.name not in OF_SMALLER_INPUTS:
         monkeypatch.setattr("spec_oracle.audit.failing_inputs.SHRINK_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_samples_of_what_was_traced(request, monkeypatch):
+    """Take a tenth of the samples that agree with a traced distribution, save at night; some tests take all.
+
+    Samples that confirm a defect, or that decide where nothing could be traced, are not fewer.
+    """
+    if request.node.get_closest_marker("nightly") is None:
+        take_a_tenth(monkeypatch, *OF_WHAT_WAS_TRACED)
 
 
 @pytest.fixture(autouse=True)

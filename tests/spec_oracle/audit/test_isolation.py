@@ -96,7 +96,9 @@ def test_code_that_fills_the_memory_is_inconclusive():
 
 @pytest.mark.nightly
 def test_traced_code_that_draws_for_ever_is_ended():
-    report, (_, found, _) = audited("right", "decides_without_end", "right", timeout=8.0, options=ONLY_THE_LAW)
+    report, (_, found, _) = audited(
+        "right", "decides_without_end", "right", timeout=8.0, options=ONLY_THE_LAW
+    )
     assert (found.verdict, report.exit_code) == (SubjectVerdict.INCONCLUSIVE, 2)
     assert "still running after 8 s" in said(found)
 
