@@ -66,6 +66,7 @@ def test_a_right_function_passes_them_all(sizes):
     assert report.exit_code == 0
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize("name", ["fixed-seed", "overlapping-uniforms"])
 def test_dependence_between_calls_or_requests_is_lossy_by_draws(name):
     report, checks = audited(specimens()[name].function, "calls", "batch")
@@ -98,6 +99,7 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless():
     assert report.exit_code == 1
 
 
+@pytest.mark.usefixtures("full_effort")
 def test_what_is_wrong_in_a_type_that_does_not_count_is_told():
     subject = SamplerSubject("mine", SamplerCode(specimens()["sums-in-the-rows-type"].function))
     result, counted = (
