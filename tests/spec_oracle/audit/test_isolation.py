@@ -173,7 +173,7 @@ def test_what_is_printed_is_in_the_report_and_nowhere_else(form, capfd):
 
 
 def test_reports_do_not_depend_on_the_number_of_processes():
-    names, plain = ("token", "block", "escapes:right"), replace(QUICK, checks=("length",), budget=60.0)
+    names, plain = ("token", "block", "escapes:right"), replace(QUICK, checks=("length",), budget=600.0)
     alone, together = (audit_apart(names, plain, Isolation(jobs)) for jobs in (1, 2))
     one, other = (re.sub(r'"seconds": .*', "", AUDIT_FORMATS["json"](report)) for report in (alone, together))
     assert one == other
