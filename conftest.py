@@ -3,6 +3,7 @@
 import gc
 import os
 from collections import Counter
+from multiprocessing.context import BaseContext
 
 # Tests run side by side on toy arrays: threads of one worker would only wait for those of the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,6 +25,12 @@ _LEFT_OUT = {
     "vllm": "make test-vllm",
 }
 _counts: Counter[str] = Counter()
+
+
+def pytest_sessionstart():
+    """Have the fork server of audits import what any of them needs: the tests of a process share one."""
+    given = BaseContext.set_forkserver_preload
+    BaseContext.set_forkserver_preload = lambda self, names: given(self, [*names, "torch", "hypothesis"])
 
 
 def pytest_deselected(items):

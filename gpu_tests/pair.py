@@ -14,7 +14,7 @@ FIELDS = (
     *("vocab_size", "hidden_size", "intermediate_size"),
     *("num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
 )
-NETWORKS = {"small": (1009, 64, 128, 4, 4, 2), "large": (151_936, 2048, 8192, 12, 32, 8)}
+NETWORKS = {"small": (257, 64, 128, 4, 4, 2), "large": (151_936, 2048, 8192, 12, 32, 8)}
 """Sizes of random networks; the large one has 1.4 billion parameters, of which 0.6 billion are embeddings."""
 
 OVERLAP, ENTROPY = 0.75, 2.5
@@ -170,7 +170,7 @@ def random_sizes(device: str, size: str | None) -> tuple[str, dict[str, Any]]:
     size = size or ("large" if torch.device(device).type == "cuda" else "small")
     if size == "large":
         return size, {"requests": 64, "tokens": 72, "draft_length": 4}
-    return size, {"requests": 64, "tokens": 72, "draft_length": 3}
+    return size, {"requests": 128, "tokens": 27, "draft_length": 3}
 
 
 def load_pair(

@@ -65,7 +65,7 @@ def test_the_second_pass_has_the_rows_of_each_text_alone(pair):
 
 
 def test_a_batch_is_split_by_memory(pair):
-    tight = replace(pair, memory=5 * 8 * 2 * 7 * 1009 * 2.5)
+    tight = replace(pair, memory=5 * 8 * 2 * 7 * pair.vocab_size * 2.5)
     assert tight.batch == 2
     run = observed(tight, "token")
     assert len(run.texts) == 6
@@ -76,7 +76,7 @@ def test_another_greedy_token_is_found(pair):
     prompts = pair.prompts(3)
     texts = decoded_texts(pair, "block", prompts, Truncation(top_k=1))
     assert greedy_compared(pair, prompts, texts, EXACT).parted == 0
-    wrong = [(*text[:-1], (text[-1] + 1) % 1009) for text in texts]
+    wrong = [(*text[:-1], (text[-1] + 1) % pair.vocab_size) for text in texts]
     assert greedy_compared(pair, prompts, wrong, EXACT).parted == 3
     assert parts_at_near_ties(pair, prompts, wrong, texts, EXACT).parted == 3
     near = replace(EXACT, largest=1.0)

@@ -5,12 +5,14 @@ import pytest
 from tests.efforts import module_of, set_effort, take_a_tenth
 
 TENTH = (
-    *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
-    *("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE"),
+    *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS"),
     *("SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE"),
     *("SHAPES_MOST_REQUESTS", "STREAMS_SEEDS"),
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""
+
+OF_WHAT_WAS_TRACED = ("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE")
+"""Shares of the budget for samples that are compared with a distribution that was traced as right."""
 
 OF_SMALLER_INPUTS = ("test_failing_inputs.py", "test_broken.py")
 
@@ -26,11 +28,39 @@ def inputs_as_found(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def few_samples_of_what_was_traced(request, monkeypatch):
+    """Take a tenth of the samples that agree with a traced distribution, save at night; some tests take all.
+
+    Samples that confirm a defect, or that decide where nothing could be traced, are not fewer.
+    """
+    if request.node.get_closest_marker("nightly") is None and "full_effort" not in request.fixturenames:
+        take_a_tenth(monkeypatch, *OF_WHAT_WAS_TRACED)
+
+
+@pytest.fixture(autouse=True)
 def few_long_completions(request, monkeypatch):
     """Take as many completions as find ordinary defects, save at night; some tests set their own numbers."""
     if request.node.get_closest_marker("nightly") is None:
         set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
         set_effort(monkeypatch, ENGINE_LARGER_SHARE=0.1)
+
+
+@pytest.fixture(autouse=True)
+def effort_of_day(request, monkeypatch):
+    """In tests of audits, take a tenth of the samples, save at night and for `full_effort`.
+
+    As many as ever confirm what was traced as wrong: right code that cannot be seen needs them.
+    """
+    is_asked_for = {"full_effort", "less_effort"} & {*request.fixturenames}
+    is_of_day = request.node.get_closest_marker("nightly") is None
+    if "audit" in request.path.parts and is_of_day and not is_asked_for:
+        request.getfixturevalue("few_equal_requests")
+        take_a_tenth(monkeypatch, *TENTH)
+
+
+@pytest.fixture
+def full_effort():
+    """Take all samples of a check: for defects, and for figures, that need them."""
 
 
 @pytest.fixture
@@ -48,5 +78,5 @@ def less_effort(monkeypatch, few_equal_requests):
 
     For right code, which must pass at any number of them, and for defects that are found without samples.
     """
-    take_a_tenth(monkeypatch, *TENTH)
+    take_a_tenth(monkeypatch, *TENTH, "CLAIM_SHARE")
     set_effort(monkeypatch, ENGINE_TV_WANTED=module_of("ENGINE_TV").ENGINE_TV)

@@ -47,7 +47,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, folder / package)  # compiled modules, too: they are made on install
     return folder
 
 

@@ -247,6 +247,12 @@ def test_a_missing_torch_is_named_with_the_command_that_installs_it(folder, monk
         assert how in capsys.readouterr().err
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    """Ask a server that does not answer again at once."""
+    monkeypatch.setattr("spec_oracle.servers.client.client.LONGEST_PAUSE", 0.0)
+
+
 @pytest.mark.parametrize(("line", "says"), MISTAKES, ids=[line or "nothing" for line, _ in MISTAKES])
 def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, line, says):
     monkeypatch.chdir(folder)

@@ -53,10 +53,10 @@ def test_bad_input_calls_again_what_takes_long_once(monkeypatch):
 
 
 def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
-    monkeypatch.setattr(threads, "WAITING_SECONDS", 1.0)
+    monkeypatch.setattr(threads, "WAITING_SECONDS", 0.5)
     found = report_on(surroundings.waits_for_a_thread_that_ended)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
-    assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
+    assert "waiting for 0.5 s without using the processor (at " in joint_of(found).detail
     assert "surroundings.py:2" in joint_of(found).detail
 
 

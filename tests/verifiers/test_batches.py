@@ -1,6 +1,7 @@
 """A request's verdict depends on its drafts alone: not on its batch, the array library, or the layout."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -41,15 +42,25 @@ def some_drafts(verifier, kind, batch, seed=0):
     return drafts, rng.random((drafts.batch, 300))
 
 
+@cache
+def table_of_paths(drafting):
+    return draft_table(Instance.random(4, 3, num_paths=3, seed=1, agreement=0.5), drafting)
+
+
 def some_paths(verifier, batch, rng, **lengths):
-    table = draft_table(Instance.random(4, 3, num_paths=3, seed=1, agreement=0.5), drafting_of(verifier))
+    table = table_of_paths(drafting_of(verifier))
     paths = table.paths(rng.choice(len(table.law.probability), batch, p=table.law.probability))
     return Drafts.of_paths(paths.tokens, paths.draft_probs, paths.target_probs, **lengths)
 
 
+@cache
+def tables_of_trees():
+    return [DraftTable(Instance.random(4, 2, seed=1, agreement=0.5), trees, NUMPY) for trees in TREES]
+
+
 def some_trees(batch, rng):
     """Return trees of several draftings as one batch: padded to as many places."""
-    tables = [DraftTable(Instance.random(4, 2, seed=1, agreement=0.5), trees, NUMPY) for trees in TREES]
+    tables = tables_of_trees()
     most = max(table.law.tokens.shape[1] for table in tables)
 
     parts = []

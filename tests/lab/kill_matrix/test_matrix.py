@@ -129,9 +129,8 @@ def test_reports_name_every_specimen(capsys):
 
 def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     """Those that are not registered are too."""
-    names = ("chain-always-accept", "chain-ids-of-eight-bits")
-    chosen = [specimens()[name] for name in names]
-    chosen.append(replace(chosen[0], name="other"))
+    registered = specimens()["chain-ids-of-eight-bits"]
+    chosen = [registered, replace(registered, name="other")]
     spread, alone = (kill_matrix(chosen, jobs=jobs).rows for jobs in (2, 1))
     # How many shapes are tried depends on the pace of the machine.
     found = [[{**row.results, "shapes": None} for row in rows] for rows in (spread, alone)]

@@ -17,6 +17,13 @@ from spec_oracle.contracts.engine import EngineCode
 from tests.efforts import set_effort
 from tests.strategies import by_day
 
+SECONDS = {
+    "pattern-forbidden-draft-dropped": 2.0,
+    "corner-every-64th-token-of-a-completion": 600.0,
+}
+"""Budgets other than 60 s: many samples confirm the first, which is traced again where time is short; a busy
+machine takes long for the 150 completions of the second."""
+
 
 def is_ours(found):
     """Whether a specimen is of the module under test, by the class of what it makes."""
@@ -46,7 +53,7 @@ def test_there_are_enough():
 def test_a_defect_is_killed(name, check, monkeypatch):
     if "64th" in name:  # five places of a completion
         set_effort(monkeypatch, ENGINE_LONG_COUNT=150)
-    assert outcome(name, check, 60.0).status is Status.FAILED
+    assert outcome(name, check, SECONDS.get(name, 60.0)).status is Status.FAILED
 
 
 @pytest.mark.parametrize(

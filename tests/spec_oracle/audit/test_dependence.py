@@ -60,6 +60,7 @@ def subject_of(specimen):
     )
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(
     "specimen", by_day(FAULTY, [s for s in FAULTY if s.name in BY_DAY]), ids=lambda specimen: specimen.name
 )

@@ -68,6 +68,7 @@ DEFECTS = {
 }
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(("name", "check", "says"), [(name, *found) for name, found in DEFECTS.items()])
 def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp_path):
     subject, result = checked(name, check, tmp_path)

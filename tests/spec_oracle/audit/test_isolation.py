@@ -23,7 +23,6 @@ from spec_oracle.audit.worker import NOT_TRACED, lost_subject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
-from tests.strategies import at_night
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -55,26 +54,54 @@ def test_a_sampler_that_crashes_while_it_is_traced_is_sampled(monkeypatch):
     assert NOT_TRACED in subject.remarks.notes
 
 
-@pytest.mark.parametrize(
-    ("name", "limits", "message"),
-    [
-        ("exits", {}, "raised SystemExit: 0"),
-        ("ends_its_process", {}, "its process ended itself with exit code 0"),
-        ("EndingEngine", {}, "its process ended itself with exit code 0"),
-        ("crashes", {}, "its process was ended by SIGSEGV"),
-        ("hangs", {"timeout": 8.0}, "still running after 8 s"),
-        *at_night(("decides_without_end", {"timeout": 8.0}, "still running after 8 s")),
-        ("fills_memory", {"memory": 1.0}, "MemoryError"),
-        ("WantsArguments", {}, "cannot be loaded: raised TypeError"),
-    ],
-)
-def test_what_escapes_is_inconclusive_and_says_how(name, limits, message):
-    report, (before, escaped, after) = audited("right", name, "right", **limits, options=ONLY_THE_LAW)
+ONLY_THE_LAW = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False, checks=())
+ESCAPES = {
+    "exits": "raised SystemExit: 0",
+    "ends_its_process": "its process ended itself with exit code 0",
+    "EndingEngine": "its process ended itself with exit code 0",
+    "crashes": "its process was ended by SIGSEGV",
+    "hangs": "still running after 8 s",
+    "WantsArguments": "cannot be loaded: raised TypeError",
+}
+
+
+@pytest.fixture(scope="module")
+def escaped():
+    """Return the report on all that escapes, between two right functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(HERE)
+        names = ("right", *ESCAPES, "right")
+        return audited(*names, jobs=2, timeout=8.0, options=ONLY_THE_LAW)[0]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_what_escapes_is_inconclusive_and_says_how(escaped, name):
+    (found,) = (subject for subject in escaped.subjects if subject.subject == f"escapes:{name}")
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert ESCAPES[name] in said(found)
+
+
+def test_rows_beside_what_escapes_are_intact_and_shown(escaped):
+    before, *_, after = escaped.subjects
     assert (before.verdict, after.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSLESS)
-    assert escaped.verdict is SubjectVerdict.INCONCLUSIVE
-    assert message in said(escaped)
+    assert escaped.exit_code == 2
+    assert all(render(escaped) for render in AUDIT_FORMATS.values())
+
+
+def test_code_that_fills_the_memory_is_inconclusive():
+    report, (found, right) = audited("fills_memory", "right", memory=1.0, options=ONLY_THE_LAW)
+    assert (found.verdict, right.verdict) == (SubjectVerdict.INCONCLUSIVE, SubjectVerdict.LOSSLESS)
+    assert "MemoryError" in said(found)
     assert report.exit_code == 2
-    assert all(render(report) for render in AUDIT_FORMATS.values())
+
+
+@pytest.mark.nightly
+def test_traced_code_that_draws_for_ever_is_ended():
+    report, (_, found, _) = audited(
+        "right", "decides_without_end", "right", timeout=8.0, options=ONLY_THE_LAW
+    )
+    assert (found.verdict, report.exit_code) == (SubjectVerdict.INCONCLUSIVE, 2)
+    assert "still running after 8 s" in said(found)
 
 
 @pytest.mark.parametrize("last", [check.name for check in ENGINE])
@@ -97,9 +124,6 @@ def test_a_verifier_that_takes_nothing_is_broken():
     assert (subject.verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
     assert "raised TypeError" in said(subject)
     assert "it is called as verify(drafts, decisions)" in said(subject)
-
-
-ONLY_THE_LAW = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False, checks=())
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -150,7 +174,7 @@ def test_what_is_printed_is_in_the_report_and_nowhere_else(form, capfd):
 
 
 def test_reports_do_not_depend_on_the_number_of_processes():
-    names, plain = ("token", "block", "escapes:right"), replace(QUICK, checks=("length",), budget=60.0)
+    names, plain = ("token", "block", "escapes:right"), replace(QUICK, checks=("length",), budget=600.0)
     alone, together = (audit_apart(names, plain, Isolation(jobs)) for jobs in (1, 2))
     one, other = (re.sub(r'"seconds": .*', "", AUDIT_FORMATS["json"](report)) for report in (alone, together))
     assert one == other

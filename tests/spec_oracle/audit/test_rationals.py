@@ -37,8 +37,8 @@ class OfFloatsThatAreCertain(Rule):
 
 class OfWholeWeights(Rule):
     def token(self, node, decisions):
-        which = decisions.categorical(np.ones((len(node.target), 3), dtype=int))
-        found = [decisions.categorical(node.target) for _ in range(3)]
+        which = decisions.categorical(np.ones((len(node.target), 2), dtype=int))
+        found = [decisions.categorical(node.target) for _ in range(2)]
         return np.choose(which, found)
 
 

@@ -77,7 +77,7 @@ def test_a_process_that_joblib_renews_is_no_error_where_warnings_are(tmp_path):
     # joblib warns of it in the thread that hands out work: an error would end that, and never the run.
     pytest.importorskip("psutil")
     plan = tmp_path / "plan.toml"
-    plan.write_text('task = "tests.spec_oracle.sweeps.tasks:growing"\n[axes]\nx = [0, 1, 2, 3, 4]\n')
+    plan.write_text('task = "tests.spec_oracle.sweeps.tasks:growing"\n[axes]\nx = [0, 1, 2, 3]\n')
     command = [
         sys.executable,
         "-W",
@@ -92,7 +92,7 @@ def test_a_process_that_joblib_renews_is_no_error_where_warnings_are(tmp_path):
     output = tmp_path / "cells.jsonl"
     environment = {**os.environ, "PYTHONPATH": "."}
     subprocess.run([*command, "--output", output], env=environment, check=True, timeout=60)
-    assert [json.loads(line)["x"] for line in output.read_text().splitlines()] == [*range(5)]
+    assert [json.loads(line)["x"] for line in output.read_text().splitlines()] == [*range(4)]
 
 
 def test_the_command_line_writes_a_row_for_each_combination(tmp_path):

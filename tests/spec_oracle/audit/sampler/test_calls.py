@@ -29,6 +29,7 @@ def calls_of(function, array):
 
 
 @pytest.mark.usefixtures("few_equal_requests")
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(
     ("key", "array"),
     [

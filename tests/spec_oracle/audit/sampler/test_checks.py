@@ -27,7 +27,6 @@ from spec_oracle.audit.suite import SAMPLER, result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.configuration import read_configuration
-from tests.efforts import take_a_tenth
 from tests.strategies import at_night
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
@@ -35,12 +34,6 @@ TOKEN = as_sampler(verifiers.get("token"))
 FEW = {"vocabularies": (3, 33), "lengths": (1, 2), "batches": (1, 3)}
 """Declared sizes: `shapes` tries these alone."""
 SMALL = panel(3, 2, 1, 0)["flat"]
-
-
-@pytest.fixture(autouse=True)
-def joint_in_brief(monkeypatch):
-    """Take few samples that confirm what `joint` traced: test_joint.py is about them."""
-    take_a_tenth(monkeypatch, "CONFIRMING_SHARE")
 
 
 def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
@@ -73,6 +66,7 @@ def test_a_right_function_passes_them_all(sizes):
     assert report.exit_code == 0
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize("name", ["fixed-seed", "overlapping-uniforms"])
 def test_dependence_between_calls_or_requests_is_lossy_by_draws(name):
     report, checks = audited(specimens()[name].function, "calls", "batch")
@@ -105,6 +99,7 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless():
     assert report.exit_code == 1
 
 
+@pytest.mark.usefixtures("full_effort")
 def test_what_is_wrong_in_a_type_that_does_not_count_is_told():
     subject = SamplerSubject("mine", SamplerCode(specimens()["sums-in-the-rows-type"].function))
     result, counted = (
@@ -182,10 +177,10 @@ def test_built_in_rules_answer_broken_input_inside_the_support(name):
 
 def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
     def slow(*arguments):
-        time.sleep(0.02)
+        time.sleep(0.01)
         return TOKEN(*arguments)
 
-    report, checks = audited(slow, budget=1.0)
+    report, checks = audited(slow, "inputs-kept", "scale", budget=1.0, draft_length=1)
     assert report.exit_code == 2
     assert checks["inputs-kept"].status is Status.PASSED
     assert checks["scale"].status is Status.NOT_RUN

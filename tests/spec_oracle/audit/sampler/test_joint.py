@@ -69,7 +69,7 @@ def test_code_that_compiles_for_every_size_is_sampled_often_enough():
     def verify(tokens, draft_probs, target_probs, generator):
         if len(tokens) not in compiled:
             compiled.add(len(tokens))
-            time.sleep(0.3)
+            time.sleep(0.1)
         return rule(tokens, draft_probs, target_probs, generator)
 
     subject = SamplerSubject("mine", SamplerCode(verify))
@@ -112,6 +112,7 @@ def test_a_large_defect_stops_the_sampling_early(tmp_path):
     assert found.counterexample.file is not None
 
 
+@pytest.mark.usefixtures("full_effort")
 def test_a_traced_law_that_samples_contradict_is_not_believed():
     instance = panel(3, 2, 1, 0)["flat"]
     code = SamplerCode(as_sampler(verifiers.get("token")))

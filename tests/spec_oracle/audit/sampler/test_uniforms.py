@@ -147,6 +147,7 @@ def test_code_that_emits_as_a_rule_is_compared_with_it(check):
     assert "as a rule's" in result.detail or "on the same seed" in result.detail
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(("check", "function"), [("calls", Remembering()), ("batch", sharing)])
 def test_code_that_does_so_alone_is_judged_by_samples(check, function):
     result = beside_a_rule(check, function)

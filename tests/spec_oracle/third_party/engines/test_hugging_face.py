@@ -22,6 +22,7 @@ from spec_oracle.audit.engine.tracer import completions_of, traced
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.third_party.engines.hugging_face import engines
+from tests.efforts import set_effort
 from tests.strategies import at_night
 
 LOSSY = {"other tokenizer, unsorted"}
@@ -100,7 +101,8 @@ def test_rows_are_those_that_the_engine_samples_from(option):
     assert distance(plain.law, code.law(prompt, 3)) < 1e-7
 
 
-def test_output_scores_are_those_that_are_sampled():
+def test_output_scores_are_those_that_are_sampled(monkeypatch):
+    set_effort(monkeypatch, ENGINE_REPORTS_TURNS=6)
     found = logprobs(of_engines("mine", {"": engine_of("assistant", "top-k")}), Context())
     assert found.status is Status.PASSED, found.detail
     assert found.detail.startswith("those after temperature and filters; ")
