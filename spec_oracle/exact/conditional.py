@@ -24,13 +24,23 @@ from spec_oracle.exact.enumeration import (
     enumerate_branches,
 )
 from spec_oracle.exact.errors import TooManyBranchesError, require_time
-from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
+from spec_oracle.exact.representatives import (
+    FEW_OF_A_BATCH,
+    OPEN,
+    Alike,
+    NotAlikeError,
+    Stand,
+    require_alike,
+)
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
 
+
+_FEW_WHERE_NONE_STANDS: Final = 64
+"""Outcomes of a decision that are all run where one cannot stand for others: what it draws is no token id."""
 
 CERTAIN: Final = 1 - 1e-9
 """Probability from which on an outcome counts as certain."""
@@ -133,6 +143,23 @@ def laws_after(
 
     ``run(rows, decisions)`` verifies some of the requests, ``most_rows`` at a time. Errors as above.
     """
+    for few in (FEW_OF_A_BATCH, _FEW_WHERE_NONE_STANDS):
+        try:
+            return _laws_after(run, drafted, vocab_size, most_rows, chosen, few)
+        except (TooManyBranchesError, NotAlikeError) as error:
+            refused = error
+    raise refused
+
+
+def _laws_after(
+    run: Callable[[Integers, ScriptedDecisions], Emitted],
+    drafted: Integers,
+    vocab_size: int,
+    most_rows: int,
+    chosen: Arithmetic,
+    few: int,
+) -> list[ConditionalLaw]:
+    """Return these laws, where no more than ``few`` outcomes of a decision are all run."""
     found: list[list[RunOutcome]] = [[] for _ in drafted]
     for branches in enumerate_branches(
         run,
@@ -141,6 +168,7 @@ def laws_after(
         arithmetic=chosen,
         leave_open=True,
         looked_at=drafted,
+        few=few,
     ):
         for row, outcome in _outcomes(branches, vocab_size, chosen):
             found[row].append(outcome)
