@@ -144,35 +144,24 @@ def laws_after(
     ``run(rows, decisions)`` verifies some of the requests, ``most_rows`` at a time. Errors as above.
     """
     for few in (FEW_OF_A_BATCH, _FEW_WHERE_NONE_STANDS):
+        found: list[list[RunOutcome]] = [[] for _ in drafted]
+        every_branch = enumerate_branches(
+            run,
+            np.ones(len(drafted)),
+            max_rows=max(1, most_rows),
+            arithmetic=chosen,
+            leave_open=True,
+            looked_at=drafted,
+            few=few,
+        )
         try:
-            return _laws_after(run, drafted, vocab_size, most_rows, chosen, few)
+            for branches in every_branch:
+                for row, outcome in _outcomes(branches, vocab_size, chosen):
+                    found[row].append(outcome)
+            return [law_of(vocab_size, outcomes) for outcomes in found]
         except (TooManyBranchesError, NotAlikeError) as error:
             refused = error
     raise refused
-
-
-def _laws_after(
-    run: Callable[[Integers, ScriptedDecisions], Emitted],
-    drafted: Integers,
-    vocab_size: int,
-    most_rows: int,
-    chosen: Arithmetic,
-    few: int,
-) -> list[ConditionalLaw]:
-    """Return these laws, where no more than ``few`` outcomes of a decision are all run."""
-    found: list[list[RunOutcome]] = [[] for _ in drafted]
-    for branches in enumerate_branches(
-        run,
-        np.ones(len(drafted)),
-        max_rows=max(1, most_rows),
-        arithmetic=chosen,
-        leave_open=True,
-        looked_at=drafted,
-        few=few,
-    ):
-        for row, outcome in _outcomes(branches, vocab_size, chosen):
-            found[row].append(outcome)
-    return [law_of(vocab_size, outcomes) for outcomes in found]
 
 
 def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:

@@ -259,9 +259,7 @@ def enumerate_branches(
         )
 
 
-def _expand(
-    branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int
-) -> _Unfinished:
+def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(

@@ -124,14 +124,16 @@ def _try_design(subject: RuleSubject, context: Context, covered: Covered, extent
 
 
 @part
-def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
-    """Enumerate the verifier at one shape, and compare with the target."""
+def enumerated_shape(
+    subject: Any, context: Context, rate: float, *, shape: Shape, seed: int, end: float = math.inf
+) -> CheckResult:
+    """Enumerate the verifier at one shape, until the processor time ``end``, and compare with the target."""
     del context, rate
-    return one_shape(subject, _laws(subject), shape, seed)
+    return one_shape(subject, _laws(subject, end), shape, seed)
 
 
-def _laws(subject: RuleSubject) -> Laws:
-    """Return what enumerates the verifier at a shape."""
+def _laws(subject: RuleSubject, end: float = math.inf) -> Laws:
+    """Return what enumerates the verifier at a shape, until the processor time ``end``."""
 
     def laws(shape: Shape, drafts: Sequence[Paths], until: float) -> Sequence[ConditionalLaw]:
         names = ("tokens", "draft_probs", "target_probs")
@@ -139,7 +141,7 @@ def _laws(subject: RuleSubject) -> Laws:
         try:
             with raising():
                 how = {"array": subject.array, "dtype": shape.dtype}
-                return conditional_laws(subject.rule, joined, **how, end=until)
+                return conditional_laws(subject.rule, joined, **how, end=min(until, end))
         except InvalidInputError as error:
             raise NotTracedError(f"the rule does not take this size: {error}") from None
 
