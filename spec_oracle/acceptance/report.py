@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
-from spec_oracle.acceptance.evidence import CONFIDENCE
+from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE
 from spec_oracle.acceptance.reported import NAMES, Aggregate
 from spec_oracle.acceptance.where import FULL, Part
 from spec_oracle.json_data import Json
@@ -57,9 +57,10 @@ def _verdict(found: Acceptance) -> Iterator[str]:
         f"reported: {found.accepted:,} accepted, {short(found.reported)} a call"
     )
     low, high = map(percent, found.share)
+    interval = f": {low} or more" if found.share[1] >= HIGHEST_SHARE else f" {low} to {high}"
     yield (
         f"expected of {found.rule}, given these drafts: {short(own.expected)} a call; reported is "
-        f"{percent(found.share_of_expected)} of it ({percent(CONFIDENCE, 0)} interval {low} to {high})"
+        f"{percent(found.share_of_expected)} of it ({percent(CONFIDENCE, 0)} interval{interval})"
     )
     if found.disagrees:
         yield f"the counts contradict {found.rule} (false-alarm rate {found.alpha:g}): {_difference(found)}"

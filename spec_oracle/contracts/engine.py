@@ -434,6 +434,12 @@ def as_list(returned: Array | Iterable[object], method: str = "generate") -> lis
     listed = returned.tolist() if hasattr(returned, "tolist") else returned
     if isinstance(listed, Iterable) and not isinstance(listed, str | bytes | dict):
         return list(listed)
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise ContractError(
+            f"{method} must return a list of token ids; it returned a coroutine: run it to its end in "
+            f"{method}, by asyncio.run"
+        )
     raise ContractError(f"{method} must return a list of token ids; it returned {short(returned)}")
 
 

@@ -24,13 +24,23 @@ from spec_oracle.exact.enumeration import (
     enumerate_branches,
 )
 from spec_oracle.exact.errors import TooManyBranchesError, require_time
-from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
+from spec_oracle.exact.representatives import (
+    FEW_OF_A_BATCH,
+    OPEN,
+    Alike,
+    NotAlikeError,
+    Stand,
+    require_alike,
+)
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Path
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
 
+
+_FEW_WHERE_NONE_STANDS: Final = 64
+"""Outcomes of a decision that are all run where one cannot stand for others: what it draws is no token id."""
 
 CERTAIN: Final = 1 - 1e-9
 """Probability from which on an outcome counts as certain."""
@@ -110,19 +120,26 @@ def conditional_laws(
             return path, verdict.next_token
         return path, checked_next_token(verdict, given, chosen)
 
-    found: list[list[RunOutcome]] = [[] for _ in range(drafts.batch)]
     numbers = 2 * (drafts.places + 1) * drafts.vocab_size
-    for branches in enumerate_branches(
-        run,
-        np.ones(drafts.batch),
-        max_rows=max(1, MOST_NUMBERS // numbers),
-        arithmetic=chosen,
-        leave_open=True,
-        looked_at=drafts.tokens,
-    ):
-        for row, outcome in _outcomes(branches):
-            found[row].append(outcome)
-    return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
+    for few in (FEW_OF_A_BATCH, _FEW_WHERE_NONE_STANDS):
+        found: list[list[RunOutcome]] = [[] for _ in range(drafts.batch)]
+        every_branch = enumerate_branches(
+            run,
+            np.ones(drafts.batch),
+            max_rows=max(1, MOST_NUMBERS // numbers),
+            arithmetic=chosen,
+            leave_open=True,
+            looked_at=drafts.tokens,
+            few=few,
+        )
+        try:
+            for branches in every_branch:
+                for row, outcome in _outcomes(branches):
+                    found[row].append(outcome)
+            return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
+        except (TooManyBranchesError, NotAlikeError) as error:
+            refused = error
+    raise refused
 
 
 def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:

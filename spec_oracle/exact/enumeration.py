@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 MASS_TOLERANCE = 1e-9
 
+_MOST_NUMBERS = 1 << 27
+"""Probabilities that are held at once for the outcomes of one request: 1 GiB of them."""
+
 
 class DecisionError(SpecOracleError):
     """The code under test asked for an impossible decision, or decides otherwise when it is run again."""
@@ -230,17 +233,19 @@ def enumerate_branches(
     arithmetic: Arithmetic = NUMPY,
     leave_open: bool = False,
     looked_at: Integers | None = None,
+    few: int = FEW_OF_A_BATCH,
 ) -> Iterator[Branches[T]]:
     """Run ``run(rows, decisions)`` on every outcome of its decisions.
 
     ``probability`` [N] is the mass of each input row; ``rows`` selects input rows, with repetition, at most
     ``max_rows`` at a time. Yields finished branches whose weights sum to ``probability`` row by row; with
     ``leave_open`` their results may hold an `OpenToken`. With ``looked_at`` [N, n], ids at which the code may
-    look, few of many outcomes are run: see `representatives`.
+    look, some of more than ``few`` outcomes are run: see `representatives`.
 
     Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
     randomness from elsewhere, `ContractError` for floats among rationals and for decisions that are not those
-    of all rows, `TooManyBranchesError` where a decision follows one of which few outcomes are run.
+    of all rows, `TooManyBranchesError` where a decision follows one of which few outcomes are run, or where
+    the decisions of one call have too many.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
@@ -258,7 +263,7 @@ def enumerate_branches(
                 chances = decisions.open.chances[:, None]
             else:
                 raise
-            unfinished.extend(_expand(branch, chances, looked_at).pieces(max_rows))
+            unfinished.extend(_expand(branch, chances, looked_at, few).pieces(max_rows))
             continue
         np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
         yield Branches(branch.rows, branch.weight, result, branch.represented)
@@ -270,10 +275,16 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None) -> _Unfinished:
+def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if looked_at is not None and chances.shape[1] == 1:
-        return _expand_few(branch, chances[:, 0], looked_at)
+        return _expand_few(branch, chances[:, 0], looked_at, few)
+    outcomes_of_a_row = (chances > 0).sum(axis=-1).prod(axis=1, dtype=np.float64)
+    if outcomes_of_a_row.max() * chances.shape[-1] > _MOST_NUMBERS:
+        raise TooManyBranchesError(
+            f"{chances.shape[1]} decisions of one call have {outcomes_of_a_row.max():.3g} outcomes together, "
+            "more than can be run; ask for fewer at once"
+        )
     source = np.arange(len(branch.rows))
     weight = branch.weight
     outcomes = np.zeros((len(source), 0), dtype=np.int64)
@@ -303,12 +314,12 @@ def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _
     return _Unfinished(branch.rows[source], weight, script, known)
 
 
-def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers) -> _Unfinished:
+def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers, few: int) -> _Unfinished:
     """Replicate each row once per outcome that is to be run; chances [R, outcomes] of one decision."""
     run, weights = chances > 0, chances.copy()
     known: dict[tuple[int, int], Represented] = {}
-    for row in np.flatnonzero(run.sum(axis=1) > FEW_OF_A_BATCH).tolist():
-        tried, alike = chosen(chances[row], looked_at[branch.rows[row]], few=FEW_OF_A_BATCH)
+    for row in np.flatnonzero(run.sum(axis=1) > few).tolist():
+        tried, alike = chosen(chances[row], looked_at[branch.rows[row]], few=few)
         if not alike:
             continue
         run[row] = False

@@ -36,6 +36,12 @@ _LOOK_AT: Final = {
 }
 """Where to look when a check of a rule or of a sampler failed."""
 
+_CONTRACTS: Final = {
+    "sampler": ", or let `spec-oracle init {0.subject}` write an adapter",
+    "engine": "{1}; docs/guide/audit-your-engine.md has it",
+}
+"""What else to do about a broken contract, by kind of subject."""
+
 _OF_FILES: Final = ("--report", "--output", "--format", "--durations")
 _COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
 
@@ -60,9 +66,8 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     do, is_record = first.remarks.do, first.remarks.do.startswith("to admit it, ")
     if do and not is_record and not do.startswith("--"):
         return do
-    if subject.verdict is SubjectVerdict.BROKEN and subject.kind == "sampler":
-        adapter = f"let `spec-oracle init {subject.subject}` write an adapter"
-        return f"return what the contract asks for, or {adapter}"
+    if subject.verdict is SubjectVerdict.BROKEN and subject.kind in _CONTRACTS:
+        return "return what the contract asks for" + _CONTRACTS[subject.kind].format(subject, _place(subject))
     asked = f"`spec-oracle explain {first.name}` says what is asked"
     if first.status is Status.FAILED or (" raised " in first.detail and not do):
         return f"look at {_look_at(subject, first)}; {do if is_record else asked}"
@@ -73,7 +78,7 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
 
 def _look_at(subject: SubjectReport, check: CheckResult) -> str:
     """Return where to look, with the place in the user's code."""
-    found, place = subject.counterexample, f" ({subject.code.place})" if subject.code.place else ""
+    found, place = subject.counterexample, _place(subject)
     if check.name == "joint" and isinstance(found, Counterexample) and found.instance is not None:
         wrong = first_wrong_token(found)
         if wrong == 0:
@@ -84,6 +89,10 @@ def _look_at(subject: SubjectReport, check: CheckResult) -> str:
     if subject.kind == "engine" and check.name in ("joint", "calls", "long-texts", "shapes"):
         return f"{_ENGINE}{place}"
     return f"{_LOOK_AT.get(check.name, 'what it found')}{place}"
+
+
+def _place(subject: SubjectReport) -> str:
+    return f" ({subject.code.place})" if subject.code.place else ""
 
 
 def first_wrong_token(found: Counterexample) -> int:

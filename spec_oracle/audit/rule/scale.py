@@ -5,6 +5,7 @@ drafts that the rule accepts, and of one drafted token at a large vocabulary.
 """
 
 import math
+import time
 from dataclasses import replace
 from typing import Final
 
@@ -29,6 +30,9 @@ VOCABULARIES: Final = (32_000, 151_936)
 
 _TURNS: Final = 8
 """Times that rows with few possible tokens are tried at a large vocabulary."""
+
+_SECONDS: Final = 5.0
+"""Processor time that one large vocabulary may take: a rule may have as many outcomes as there are tokens."""
 
 
 def scale(subject: RuleSubject, context: Context) -> CheckResult:
@@ -83,8 +87,9 @@ def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
     shape = Shape(vocab_size, 1, subject.num_paths, dtype=dtype, kind="flat")
     few = replace(shape, num_paths=1, kind="zero")  # where not every id of the vocabulary can be represented
     for turn, one in enumerate([shape, *[few] * _TURNS]):
+        end, seed = time.process_time() + _SECONDS, context.seed + turn
         try:
-            return enumerated_shape(subject, context, context.rate, shape=one, seed=context.seed + turn)
+            return enumerated_shape(subject, context, context.rate, shape=one, seed=seed, end=end)
         except NotTracedError as error:
             last = error
     raise last

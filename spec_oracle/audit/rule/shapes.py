@@ -117,10 +117,12 @@ def _extent(subject: RuleSubject, context: Context) -> Extent:
 
 
 @part
-def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
-    """Enumerate the verifier at one shape, and compare with the target."""
+def enumerated_shape(
+    subject: Any, context: Context, rate: float, *, shape: Shape, seed: int, end: float = math.inf
+) -> CheckResult:
+    """Enumerate the verifier at one shape, until the processor time ``end``, and compare with the target."""
     del context, rate
-    return at_one_place(_experiment(subject, Place(shape, seed, subject.drafting)))
+    return at_one_place(_experiment(subject, Place(shape, seed, subject.drafting)), end=end)
 
 
 def _experiment(subject: RuleSubject, place: Place) -> Experiment:

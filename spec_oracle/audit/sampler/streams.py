@@ -8,7 +8,7 @@ number of outcomes.
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
+from spec_oracle.contracts.sampler import new_generator, parameters_of
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -44,7 +45,10 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     other = partial(other_seeds, subject, context, instance=instance)
     if context.is_lossy(subject):
         other = partial(unrelated_seeds, subject, context)
-    return first_failure(context.rate, *([same] if context.findings.pair is not None else [same, other]))
+    asked = [same] if context.findings.pair is not None else [same, other]
+    if "generators" in parameters_of(subject.code.function):
+        asked.insert(1, partial(own_generators, subject, context, drafts=drafts, seed=context.seed))
+    return first_failure(context.rate, *asked)
 
 
 @part
@@ -56,12 +60,39 @@ def same_seed(
     count, code = drafts.batch, subject.code
     for _ in range(max(STREAMS_REPEATED // count, 1)):
         once, again = (code(drafts, code.generator(seed)).tokens for _ in range(2))
-        if (other := (once != again).any(axis=1)).any():
-            request = int(other.argmax())
-            first, second = (",".join(map(str, run[request][run[request] >= 0])) for run in (once, again))
-            detail = f"on the same seed, request {request} emits tokens {first}, and then tokens {second}"
-            return failed(detail, draws=2 * count)
+        if found := _difference(once, again):
+            return failed(f"on the same seed, {found}", draws=2 * count)
     return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
+
+
+def _difference(once: NDArray[np.int64], again: NDArray[np.int64], step: int = 1) -> str:
+    """Return what the first of every ``step`` requests that differ emits; nothing where all are equal."""
+    other = (once != again)[::step].any(axis=1)
+    request = step * int(other.argmax())
+    first, second = (",".join(map(str, run[request][run[request] >= 0])) for run in (once, again))
+    return f"request {request} emits tokens {first}, and then tokens {second}" if other.any() else ""
+
+
+@part
+def own_generators(
+    subject: CalledAsSampler, context: Context, rate: float, *, drafts: Paths, seed: int
+) -> CheckResult:
+    """Give every second request the same generator of its own beside two shared ones, and compare."""
+    del context, rate
+    count, code = drafts.batch, subject.code
+
+    def tokens(shared: int) -> NDArray[np.int64]:
+        def function(*arguments: object) -> Any:
+            own = {request: new_generator(code.array, seed + request) for request in range(0, count, 2)}
+            return code.function(*arguments, generators=own)
+
+        return replace(code, function=function)(drafts, code.generator(shared)).tokens
+
+    for turn in range(max(STREAMS_REPEATED // count, 1)):
+        if found := _difference(tokens(seed), tokens(seed + 1 + turn), step=2):
+            says = "with a generator of its own on the same seed, and another shared generator"
+            return failed(f"{says}, {found}", draws=2 * count)
+    return passed(f"{count} requests ignore the generators of others", draws=2 * count)
 
 
 @part

@@ -151,9 +151,11 @@ def short(error: Exception) -> str:
     return first.removesuffix("; sampled instead")[:100]
 
 
-def at_one_place(experiment: Experiment, confirm: Confirm = lambda _: None) -> CheckResult:
-    """Trace one call at a place; errors are those of its laws, and of ``confirm``."""
-    found = traced_at(experiment)
+def at_one_place(
+    experiment: Experiment, confirm: Confirm = lambda _: None, end: float = math.inf
+) -> CheckResult:
+    """Trace one call at a place, until a processor time; errors are those of its laws, and of ``confirm``."""
+    found = traced_at(experiment, end)
     if found.is_wrong:
         confirm(found)
     return said_of(found)

@@ -54,6 +54,17 @@ def test_3_percent_too_few_fail_without_and_pass_with_a_gate_that_allows_them(lo
     assert (code, "too few calls to know whether at least 95.0 %" in out) == (2, True)
 
 
+def test_drafts_that_all_count_as_accepted_are_a_share_without_an_upper_end(log, capsys, tmp_path):
+    calls = [json.loads(line) for line in Path(log()).read_text(encoding="utf-8").splitlines()]
+    scaled = [
+        {**call, "accepted": len(call["drafted"]), "p": [0.1 * one for one in call["q"]]} for call in calls
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(json.dumps(call) + "\n" for call in scaled), encoding="utf-8")
+    code, out = run(capsys, str(path))
+    assert (code, "interval: 200.0 % or more)" in out) == (1, True)
+
+
 def test_half_of_the_tokens_fail_the_gate(log, capsys):
     code, out = run(capsys, log(factor=0.5), "--at-least", "0.95", "--format", "markdown")
     assert code == 1

@@ -130,6 +130,13 @@ class NoList:
         return None
 
 
+class Coroutine(NoList):
+    """An engine whose method is `async def`."""
+
+    async def generate(self, prompt, max_new_tokens, seed=None):
+        return [0] * max_new_tokens
+
+
 MISTAKES = {
     "returns_nothing": "verify returned None; it must return (tokens [B, L+1], num_accepted [B])",
     "swapped": "verify returned (num_accepted, tokens), in the wrong order",
@@ -155,6 +162,7 @@ MISTAKES = {
     "OneRequest": "verify decided for 1 request, the batch has 8",
     "PlainPair": "it must return a Verdict",
     "NoList": "generate must return a list of token ids; it returned None",
+    "Coroutine": "it returned a coroutine: run it to its end in generate, by asyncio.run",
 }
 """Each mistake, and the sentence that names it."""
 

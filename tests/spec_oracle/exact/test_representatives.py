@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact.conditional import conditional_laws
-from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.representatives import FEW, NotAlikeError, chosen, represented, require_alike
 from verifiers import ROOT, Drafts, Verdict
 
@@ -32,6 +32,13 @@ def test_what_does_not_lead_to_the_same_is_refused():
         require_alike([*same, (0.2, [("first", 7)], (3,), 7)])
 
 
+def _drafts(vocab, possible):
+    """Draft token 4, in a vocabulary of which some tokens are possible, all alike; return their row, too."""
+    row = np.where(np.arange(vocab) < possible, 1 / possible, 0)
+    rows = np.tile(row, (1, 1, 2, 1))
+    return Drafts.of_paths(np.full((1, 1, 1), 4), rows[:, :, :1], rows), row
+
+
 class _LooksAtParity:
     """Draws a token, and of odd ones emits the first."""
 
@@ -45,10 +52,50 @@ class _LooksAtParity:
 
 
 def test_a_verifier_that_looks_at_more_than_the_drafted_ids_is_refused():
-    rows = np.full((1, 1, 2, 40), 1 / 40)
-    drafts = Drafts.of_paths(np.full((1, 1, 1), 4), rows[:, :, :1], rows)
+    drafts, row = _drafts(100, 100)
     (law,) = conditional_laws(_LooksAtParity(None), drafts)
-    assert law.leaves[()] == pytest.approx(np.full(40, 1 / 40))
-    assert law.assumed == pytest.approx(37 / 40)  # 0, 4 and 39 were run
+    assert law.leaves[()] == pytest.approx(row)
+    assert law.assumed == pytest.approx(97 / 100)  # 0, 4 and 99 were run
     with pytest.raises(NotTracedError):
         conditional_laws(_LooksAtParity(1), drafts)
+
+
+class _NumbersItsCells:
+    """Draws the accepted length and the next token in one decision, of 2 V cells."""
+
+    def verify(self, drafts, decisions):
+        drafted, target = drafts.tokens[:, 0], drafts.target
+        first, next_row = target.row(ROOT), target.row(drafted * 0)
+        chance = np.take_along_axis(first, drafted[:, None], axis=1)
+        without = np.where(np.arange(first.shape[1]) == drafted[:, None], 0, first)
+        cell = decisions.categorical(np.concatenate([without, chance * next_row], axis=1))
+        vocab = first.shape[1]
+        return Verdict(np.where(cell < vocab, ROOT, 0), cell % vocab, drafts)
+
+
+def test_where_ids_cannot_stand_for_others_few_possible_ones_are_all_run():
+    drafts, row = _drafts(1000, 12)
+    (law,) = conditional_laws(_NumbersItsCells(), drafts)
+    assert law.leaves[4,] == pytest.approx(row / 12)
+    assert law.leaves[()] == pytest.approx(np.where(np.arange(1000) == 4, 0, row))
+    assert law.assumed == 0
+    with pytest.raises(NotTracedError):
+        conditional_laws(_NumbersItsCells(), _drafts(20_000, 20_000)[0])
+
+
+class _DecidesAllAtOnce:
+    """Draws a token for every place in one call, those that it does not need, too."""
+
+    def verify(self, drafts, decisions):
+        rows = np.stack([drafts.target.row(ROOT), drafts.target.row(0)], axis=1)
+        tokens = decisions.categorical(rows)
+        accepted = tokens[:, 0] == drafts.tokens[:, 0]
+        return Verdict(np.where(accepted, 0, ROOT), tokens[np.arange(len(tokens)), accepted * 1], drafts)
+
+
+def test_decisions_of_one_call_with_too_many_outcomes_are_refused_before_memory_is_asked_for():
+    drafts, row = _drafts(1000, 12)
+    (law,) = conditional_laws(_DecidesAllAtOnce(), drafts)
+    assert law.leaves[4,] == pytest.approx(row / 12)
+    with pytest.raises(TooManyBranchesError, match="2 decisions of one call"):
+        conditional_laws(_DecidesAllAtOnce(), _drafts(20_000, 20_000)[0])

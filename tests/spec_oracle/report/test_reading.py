@@ -169,6 +169,7 @@ def test_what_to_do(check, command, does):
 def test_what_to_do_about_a_broken_contract_and_nothing():
     broken = one(failed("joint", cause=Cause.BROKEN_CONTRACT), verdict=SubjectVerdict.BROKEN)
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
+    assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
     assert what_to_do(one()) == ""
     assert "do:" not in audit_to_text(report_of(one()))
 

@@ -1,5 +1,6 @@
 """A rule that draws more than it needs has many outcomes: checks begin with small drafts, within a budget."""
 
+import time
 from unittest import mock
 
 import numpy as np
@@ -10,6 +11,7 @@ from spec_oracle.audit import Status, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule import joint
+from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.rule.subject import of_rule
 from spec_oracle.audit.suite import result_of
@@ -45,6 +47,32 @@ def result(check, **context):
 def test_a_check_ends_with_an_answer(check):
     found = result(check, budget=60.0)
     assert found.status is Status.PASSED, found.detail
+
+
+class ByCoins:
+    """Samples a token by halving the vocabulary, a coin each time: V outcomes of coins."""
+
+    def verify(self, drafts, decisions):
+        row = drafts.target.row(ROOT)
+        ends = np.pad(np.cumsum(row, axis=1), ((0, 0), (1, 0)))
+        request, low = np.arange(drafts.batch), np.zeros(drafts.batch, dtype=int)
+        high = low + row.shape[1]
+        while (high - low > 1).any():
+            middle = (low + high + 1) // 2
+            whole = ends[request, high] - ends[request, low]
+            above = ends[request, high] - ends[request, middle]
+            chance = np.divide(above, whole, where=(whole > 0) & (high - low > 1), out=0 * whole)
+            goes_up = decisions.bernoulli(chance)
+            low, high = np.where(goes_up, middle, low), np.where(goes_up | (high - low == 1), high, middle)
+        return Verdict(np.full(drafts.batch, ROOT), low, drafts)
+
+
+def test_scale_leaves_a_shape_of_too_many_outcomes_for_one_of_few_tokens(monkeypatch):
+    monkeypatch.setattr(rule_scale, "_SECONDS", 0.3)
+    started = time.process_time()
+    found = result_of("scale", of_rule("by coins", ByCoins()), Context(budget=60.0))
+    assert found.status is Status.PASSED, found.detail
+    assert time.process_time() - started < 20
 
 
 def joint_without_time(rule, monkeypatch, **context):

@@ -5,6 +5,10 @@ import random
 import numpy as np
 import pytest
 
+from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.subjects import of_function
+from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.exact.interception.support import distance
 
 OF_NUMPY, OF_PYTHON = np.random.default_rng(), random.Random()
@@ -70,3 +74,26 @@ def always_accepts(x, q, p, generator):
 
 def test_a_wrong_sampler_is_traced_as_wrong():
     assert distance(always_accepts, 0) > 0.005
+
+
+def noise_of(own_of_all):
+    """Return the token rule whose requests draw from their own generators: accept tests, and maybe noise."""
+
+    def verify(x, q, p, generator, generators=None):
+        noise = generator.exponential(size=(len(x), p.shape[2]))
+
+        def verified(b):
+            own = (generators or {}).get(b, generator)
+            mine = own.exponential(size=p.shape[2]) if own_of_all and own is not generator else noise[b]
+            return token_rule(x[b], q[b], p[b], own.random, lambda weights: int((weights / mine).argmax()))
+
+        return rows_of(x, verified)
+
+    return verify
+
+
+@pytest.mark.parametrize("own_of_all", [True, False], ids=["of all its noise", "of its accept tests only"])
+def test_a_request_with_a_generator_of_its_own_ignores_the_shared_one(own_of_all):
+    found = result_of("streams", of_function("mine", noise_of(own_of_all)), Context())
+    assert found.status is (Status.PASSED if own_of_all else Status.FAILED)
+    assert own_of_all or "another shared generator, request" in found.detail
