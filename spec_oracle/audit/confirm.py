@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampling import Sampled, evidence_of
-from spec_oracle.statistics import goodness_of_fit_by_e_process
+from spec_oracle.audit.sampling import Sampled
+from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process
 
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
@@ -44,7 +44,9 @@ def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
     Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
     `NoEvidenceError` where they contradict a law.
     """
-    process = evidence_of([*samples.values()])
+    process = EProcess.against([sample.law for sample in samples.values()])
+    for number, sample in enumerate(samples.values()):
+        process = process.observe(sample.counts, number)
     fit = goodness_of_fit_by_e_process(process, alpha=rate)
     if not fit.passed:
         worst = list(samples)[int(process.log_e_by_sample.argmax())]

@@ -119,7 +119,7 @@ def judge_samples(
         part, others = split(half, len(own)), [] if keeps else listed
         return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most)
     except SubjectRaisedError as error:
-        evidence = evidence_of([*listed, *(() if keeps else own.values())])
+        evidence = _evidence([*listed, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
             raise
         found = _contradicted(evidence, [*samples, *own], split(rate, 2))
@@ -179,20 +179,20 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
 
     Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
     """
-    process = evidence_of(samples)
+    process = _evidence(samples)
     for turn, size in enumerate(sizes):
         if turn < len(samples) or turn % 2:
             number = int(np.argmin([sample.counts.sum() for sample in samples]))
         else:
             number = int(process.log_e_by_sample.argmax())
         samples[number].draw(size)
-        process = evidence_of(samples)
+        process = _evidence(samples)
         if process.p_value <= rate:
             break
     return process
 
 
-def evidence_of(samples: Sequence[Sampled]) -> EProcess:
+def _evidence(samples: Sequence[Sampled]) -> EProcess:
     """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
