@@ -170,7 +170,7 @@ def random_sizes(device: str, size: str | None) -> tuple[str, dict[str, Any]]:
     size = size or ("large" if torch.device(device).type == "cuda" else "small")
     if size == "large":
         return size, {"requests": 64, "tokens": 72, "draft_length": 4}
-    return size, {"requests": 128, "tokens": 27, "draft_length": 3}
+    return size, {"requests": 128, "tokens": 27, "few_tokens": 8, "draft_length": 3}
 
 
 def load_pair(

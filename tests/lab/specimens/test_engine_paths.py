@@ -43,7 +43,7 @@ def outcome(name, check, budget):
     return result_of(check, of_engines(name, ALL[name].engine()), Context(rate=1e-8, budget=budget))
 
 
-def test_there_are_enough():
+def test_specimens_of_engines_are_defects_and_controls():
     assert len(DEFECTS) >= 12
     assert len(CONTROLS) >= 8
     assert all(is_engine(one) for found in ALL.values() for one in found.engine().values())
@@ -87,7 +87,7 @@ def test_pairs_of_completions_of_too_many_outcomes_for_the_budget_are_sampled():
 
 
 @pytest.mark.parametrize("name", UNSEEN)
-def test_what_cannot_be_seen_is_sampled(name):
+def test_engines_that_cannot_be_traced_are_sampled(name):
     found = outcome(name, "joint", 0.2)
     assert found.status is not Status.FAILED
     assert found.how is not How.PROVEN

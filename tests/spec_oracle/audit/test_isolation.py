@@ -75,7 +75,7 @@ def escaped():
 
 
 @pytest.mark.parametrize("name", ESCAPES)
-def test_what_escapes_is_inconclusive_and_says_how(escaped, name):
+def test_code_that_escapes_is_inconclusive_with_its_reason(escaped, name):
     (found,) = (subject for subject in escaped.subjects if subject.subject == f"escapes:{name}")
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert ESCAPES[name] in said(found)

@@ -111,7 +111,7 @@ def test_a_float_in_a_decision_is_named_with_its_line(rule):
 
 
 @pytest.mark.parametrize("rule", [*FLOATS[:4], *RIGHT])
-def test_the_same_rules_are_lossless_in_floats(rule):
+def test_rules_are_lossless_in_floats(rule):
     (found,) = audit(rule, options=replace(EXACT, exact=False)).subjects
     assert found.verdict is SubjectVerdict.LOSSLESS
 

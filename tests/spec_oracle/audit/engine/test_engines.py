@@ -146,7 +146,7 @@ def test_engines_that_cannot_be_judged_get_a_clear_row(engine):
     assert detail(found, "joint").startswith(told)
 
 
-def test_what_nobody_knows_of_drafts_is_said():
+def test_an_engine_that_shows_no_drafts_is_inconclusive_unless_assumed():
     for assumed, verdict in ((False, SubjectVerdict.INCONCLUSIVE), (True, SubjectVerdict.LOSSLESS)):
         found = report_on(engines.Silent, replace(QUICK, checks=(), assume_speculating=assumed))
         assert found.verdict is verdict
@@ -176,7 +176,7 @@ def test_what_to_show_of_drafts_that_were_never_seen_is_one_sentence(engine, sho
 
 
 @pytest.mark.parametrize("engine", [engines.Together, engines.SharedNoise, engines.OtherRowsInBatches])
-def test_texts_generated_together(engine):
+def test_completions_generated_together_are_judged_by_batch(engine):
     found = report_on(engine, replace(QUICK, checks=("batch",)))
     wanted = Status.PASSED if engine is engines.Together else Status.FAILED
     assert statuses(found)["batch"] is wanted

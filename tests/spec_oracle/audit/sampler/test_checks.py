@@ -59,7 +59,7 @@ def test_shares_hand_out_the_whole_rate_and_no_more():
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("sizes", [FEW, *at_night({})], ids=len)
-def test_a_right_function_passes_them_all(sizes):
+def test_a_right_function_passes_every_check(sizes):
     report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"), **sizes)
     assert list(checks) == [check.name for check in SAMPLER]
     assert statuses(checks)[Status.PASSED] == {*checks}
@@ -85,7 +85,7 @@ def test_dependence_between_calls_or_requests_is_lossy_by_draws(name):
         ("fixed-seed", "streams"),
     ],
 )
-def test_other_faults_leave_the_verdict_but_not_the_exit_code(name, check):
+def test_faults_other_than_of_the_distribution_leave_the_verdict(name, check):
     report, checks = audited(specimens()[name].function, check)
     assert checks[check].status is Status.FAILED
     assert report.subjects[0].verdict is SubjectVerdict.LOSSLESS
