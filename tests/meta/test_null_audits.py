@@ -10,7 +10,8 @@ import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
-from spec_oracle.audit import SubjectVerdict, draws
+from lab.studies.sampled_null_audits import STYLES
+from spec_oracle.audit import AuditOptions, SubjectVerdict, draws
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -34,7 +35,7 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
+from spec_oracle.statistics import DEFAULT_ALPHA, EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from tests.efforts import set_effort
 from verifiers import numpy_decisions
@@ -229,3 +230,10 @@ def test_a_planted_defect_turns_the_same_check_red():
 def test_right_samplers_of_five_styles_are_lossless(number):
     """`python -m lab.studies.null_audits` does a thousand of them."""
     assert audited(number, seed=4).verdict is SubjectVerdict.LOSSLESS
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("style", STYLES)
+def test_right_subjects_that_samples_decide_are_not_lossy(style):
+    """`python -m lab.studies.sampled_null_audits` does a thousand of them."""
+    assert STYLES[style](AuditOptions(seed=4, budget=0.5), DEFAULT_ALPHA).verdict is not SubjectVerdict.LOSSY
