@@ -10,7 +10,7 @@ import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
-from spec_oracle.audit import SubjectVerdict, draws
+from spec_oracle.audit import SubjectVerdict, dependence, draws
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -22,7 +22,6 @@ from spec_oracle.audit.sampler import (
     bad_input,
     batch,
     calls,
-    dependence,
     inputs_kept,
     length,
     scale,
