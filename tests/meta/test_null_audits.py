@@ -11,7 +11,7 @@ from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
 from lab.studies.sampled_null_audits import STYLES
-from spec_oracle.audit import AuditOptions, SubjectVerdict, draws
+from spec_oracle.audit import AuditOptions, SubjectVerdict, dependence, draws
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -23,7 +23,6 @@ from spec_oracle.audit.sampler import (
     bad_input,
     batch,
     calls,
-    dependence,
     inputs_kept,
     length,
     scale,

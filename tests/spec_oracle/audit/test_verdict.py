@@ -11,7 +11,7 @@ from spec_oracle.audit.reports import SubjectVerdict
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.verdict import verdict_of
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
-from spec_oracle.servers.checks.model import Distances, told
+from spec_oracle.servers.checks.model import Distances, result_of_distances
 
 JOINT = CheckResult("joint", Status.PASSED, "", how=How.PROVEN)
 OPEN = inconclusive("neither confirmed nor refuted", how=How.SAMPLED)
@@ -52,5 +52,5 @@ def test_another_model_is_undecided_where_it_differs_for_certain(distances, is_u
     """By 0.04 on average, which is surely more than 0, but not surely more or less than 0.041."""
     apart = Distances()
     apart.distances += distances * 100
-    found = told("distributions", apart, 0.0 if is_undecided else 0.1, 0.041)
+    found = result_of_distances("distributions", apart, 0.0 if is_undecided else 0.1, 0.041)
     assert (found.status, found.cause is Cause.UNDECIDED) == (Status.INCONCLUSIVE, is_undecided)
