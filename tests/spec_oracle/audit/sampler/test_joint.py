@@ -121,7 +121,7 @@ def test_a_traced_law_that_samples_contradict_is_not_believed():
     for law, said in ((right, "would detect a total variation of 0.0"), (wrong, "contradict")):
         claim = TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
         flat = Calls(code, 0, "test").on("flat", instance, trace=lambda *_, claim=claim: claim, allowed=1.0)
-        context, effort = Context(rate=1e-9, budget=10.0), effort_of_samples()
+        context, effort = Context(rate=1e-9, budget=600.0), effort_of_samples()
         found = find([flat], context, effort, ways=FoundBy.TRACED)
         assert said in " ".join((*found.remarks.scope, found.detail))
 
