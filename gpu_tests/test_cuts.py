@@ -54,7 +54,7 @@ def test_a_cut_network_is_the_network_without_its_last_layers(device):
         first_layers(network, 3)
 
 
-def test_truncation_keeps_what_it_says():
+def test_truncation_keeps_top_k_and_top_p():
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
     assert Truncation(top_k=2).probabilities(logits).tolist() == pytest.approx([0.625, 0.375, 0, 0])
     assert Truncation(top_p=0.6).probabilities(logits).tolist() == pytest.approx([0.625, 0.375, 0, 0])
@@ -67,7 +67,7 @@ def test_truncation_keeps_what_it_says():
 
 
 @pytest.mark.parametrize("spec", ["x:layers=y", "x:colour=1", "x:temperature=-1", "x:dtype=i4"])
-def test_specs_that_mean_nothing_are_refused(spec):
+def test_unknown_model_specs_are_refused(spec):
     with pytest.raises(InvalidInputError, match="x:"):
         load_language_model(spec)
 

@@ -90,7 +90,7 @@ def test_a_stop_token_ends_the_text(device):
         assert text[-1] == 1 or len(text) == 8
 
 
-def test_what_cannot_be_decoded_is_refused(device):
+def test_invalid_decoding_arguments_are_refused(device):
     model = tiny_model(1, device=device)
     with pytest.raises(InvalidInputError, match="toy model"):
         decode(verifiers.get("block_transport"), model, model, [PROMPT], max_new_tokens=1)

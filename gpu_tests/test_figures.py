@@ -33,7 +33,7 @@ def figures():
     return found
 
 
-def test_the_table_names_what_is_wrong_and_what_was_not_found():
+def test_the_table_names_failures_and_defects_not_found():
     shown = "\n".join(markdown(figures().data()))
     assert (
         "| token | 2.500 | 2.510 | - | 3.0 | 25 % | 12.0 | 0.50 | - | 0.090 | 0.300 | 4,608 | right |"

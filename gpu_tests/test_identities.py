@@ -41,7 +41,7 @@ def first_token_law(name, p, q, rows):
 
 @pytest.mark.parametrize("name", ["token", "block"])
 @pytest.mark.parametrize("vocab", [3, 97, 4099])
-def test_random_rows(name, vocab, device):
+def test_identities_hold_on_random_rows(name, vocab, device):
     generator = torch.Generator().manual_seed(3)
     p, q = (torch.randn((2, vocab), generator=generator, dtype=torch.float64) * 3).softmax(dim=1).to(device)
     assert (first_token_law(name, p, q, 256) - p).abs().sum() < 1e-12
@@ -49,7 +49,7 @@ def test_random_rows(name, vocab, device):
 
 @pytest.mark.lm
 @pytest.mark.parametrize("name", ["token", "block"])
-def test_rows_of_smollm2(name, device):
+def test_identities_hold_on_rows_of_smollm2(name, device):
     """The target's whole row of 49,152 tokens; the draft's likeliest 1,000 on a CPU, all of them on a GPU."""
     models = [load_language_model(spec, device=device) for spec in ("smollm2", "smollm2:layers=20")]
     ids = torch.tensor([models[0].encode("The capital of France is")], device=device)

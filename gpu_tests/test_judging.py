@@ -72,7 +72,7 @@ def test_a_batch_is_split_by_memory(pair):
     assert all(len(text) == 9 for text in run.texts)
 
 
-def test_another_greedy_token_is_found(pair):
+def test_a_wrong_greedy_token_is_found(pair):
     prompts = pair.prompts(3)
     texts = decoded_texts(pair, "block", prompts, Truncation(top_k=1))
     assert greedy_compared(pair, prompts, texts, EXACT).parted == 0
@@ -83,7 +83,7 @@ def test_another_greedy_token_is_found(pair):
     assert greedy_compared(pair, prompts, wrong, near).explained == 3
 
 
-def test_texts_that_part_are_found_unless_rounding_explains_them(pair):
+def test_texts_that_diverge_are_found_unless_rounding_explains_it(pair):
     texts, others = [(1, 2, 3)] * 4, [(4, 2, 3)] * 4
     assert texts_compared(pair, texts, texts, EXACT).parted == 0
     assert texts_compared(pair, texts, others, EXACT).parted == 4

@@ -128,5 +128,5 @@ def test_texts_do_not_depend_on_the_batch_and_greedy_ones_are_the_targets(
     assert seeded != others
 
 
-def test_error_rates_are_those_that_docs_state():
+def test_error_rates_equal_the_documented_ones():
     assert ALPHA == 1e-9

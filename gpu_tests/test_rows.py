@@ -57,7 +57,7 @@ def test_draws_follow_the_enumerated_law(name, device, dtype):
 
 @pytest.mark.parametrize("name", ["token", "block", "naive", "recursive_rejection", "traversal"])
 @pytest.mark.parametrize("vocab", [3, 97])
-def test_one_step_gives_the_target_row_whatever_the_vocabulary(name, vocab):
+def test_one_step_gives_the_target_row_at_every_vocabulary_size(name, vocab):
     """Sum over x of q(x) law(. | x) = p for L = 1, one path: every outcome enumerated, no draws."""
     drafts = drawn_drafts(vocab, 1, 1, 1, seed=4)
     q, p = drafts.draft_probs[0, 0, 0], drafts.target_probs[0, 0]

@@ -19,7 +19,7 @@ def with_examples():
 
 
 @pytest.mark.parametrize("name", tuple(with_examples()))
-def test_examples(name):
+def test_examples_of_docstrings_run(name):
     found = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert found.attempted > 0
     assert found.failed == 0

@@ -82,7 +82,7 @@ def test_a_foreign_module_that_is_already_loaded_is_noticed(tmp_path):
     assert "ForeignVerifiersError" in found.stderr
 
 
-def test_pytest_goes_on_beside_a_foreign_verifiers(tmp_path):
+def test_pytest_runs_with_a_foreign_verifiers_package(tmp_path):
     fake(tmp_path, "")
     (tmp_path / "test_something.py").write_text("def test_nothing(): pass")
     code = f"import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {str(tmp_path)!r}]))"
@@ -112,7 +112,7 @@ def test_the_wheel_holds_two_packages_and_asks_for_what_they_import():
     }
 
 
-def test_what_audits_need_has_nothing_that_only_developers_need():
+def test_the_audit_extra_has_no_developer_tools():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     needed = {name for extra in ("torch", "hf", "fast") for name in extras[extra]}
     assert extras["audit"] == ["spec-oracle[torch,hf,fast]"]

@@ -194,7 +194,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("page", "marker"), tuple(items()))
 @pytest.mark.usefixtures("folder")
-def test_page(page, marker, assert_lossless):
+def test_examples_of_a_page_run(page, marker, assert_lossless):
     document = SYBIL.parse(page)
     document.namespace.update(drafts_and_decisions())
     fixtures = {
@@ -256,7 +256,7 @@ def test_adapters_to_copy_are_the_files_of_the_examples_and_short():
     assert [sum(signature in code for code in engines) for signature in signatures] == [1, 1, 1]
 
 
-def test_the_five_commands_are_told_once_and_run_by_the_smoke_test():
+def test_the_five_commands_are_written_once_and_run_by_the_smoke_test():
     assert FIVE in (ROOT / "docs/index.md").read_text("utf-8")
     assert FIVE.count("\n") == 5
     assert "Five commands" in (ROOT / ".ci/smoke").read_text("utf-8")

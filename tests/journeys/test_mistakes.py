@@ -233,7 +233,7 @@ def folder(tmp_path_factory):
         del sys.modules[name]
 
 
-def test_there_are_at_least_a_hundred_and_twenty():
+def test_at_least_120_wrong_inputs_are_tried():
     assert len({line for line, _ in MISTAKES}) >= 120
 
 

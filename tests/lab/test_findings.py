@@ -39,7 +39,7 @@ def test_the_index_is_made_of_the_findings():
 
 
 @pytest.mark.parametrize("page", questions(), ids=lambda page: page.stem)
-def test_the_example_of_a_question_prints_what_it_says(page, capsys):
+def test_the_example_of_a_question_prints_its_stated_output(page, capsys):
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
         exec(block, {})
         assert capsys.readouterr().out.splitlines() == re.findall(r"^print.*  # (.*)$", block, re.MULTILINE)
@@ -83,7 +83,7 @@ def test_an_audit_calls_the_patched_copy_lossless(finding, copies):
 
 
 @pytest.mark.parametrize("finding", VLLM, ids=[one.name for one in VLLM])
-def test_what_a_page_says_to_audit_is_engines(finding):
+def test_subjects_named_on_a_page_are_engines(finding):
     assert isinstance(resolve_subject(finding.audit[0]), EngineSubject)
 
 

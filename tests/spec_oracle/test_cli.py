@@ -204,7 +204,7 @@ def test_a_command_alone_shows_the_help_and_is_no_success(capsys):
     assert "spec-oracle audit my_module:verify" in err
 
 
-def test_a_quick_audit_says_what_it_left_out_and_durations_are_listed(capsys):
+def test_a_quick_audit_lists_skipped_checks_and_durations(capsys):
     code, out, err = run(capsys, "audit", "token", "--quick", "--draft-length", 1, "--durations", 2)
     assert code == 0
     assert "left out: shapes, calls, scale (not asked for)" in out
@@ -249,7 +249,7 @@ def test_one_run_writes_several_reports_and_annotates_the_line_of_the_code(capsy
     assert subject["place"] == "engine.py:4"
 
 
-def test_what_is_given_twice_counts_once(capsys, tmp_path, monkeypatch):
+def test_repeated_arguments_count_once(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lossy.py").write_text(LOSSY_SUBJECT)
     twice = [*["lossy:always_accepts"] * 2, *["--only", "batches=1,1", "--only", "layouts=sliced"] * 2]

@@ -48,7 +48,7 @@ HELPS = dict(helps(command_parser()))
 
 
 @pytest.mark.parametrize("command", HELPS)
-def test_help(command):
+def test_help_texts_are_plain_and_have_examples(command):
     require_plain(HELPS[command])
     usage, *_ = HELPS[command].partition("\n\n")
     assert usage.startswith(f"usage: {command}")
@@ -75,7 +75,7 @@ def test_every_finding_is_on_the_page_of_a_check():
     require_plain("\n".join(FOUND.values()))
 
 
-def test_lists():
+def test_lists_are_plain():
     require_plain(list_of_checks())
     require_plain(list_to_text(listed()))
 
@@ -96,7 +96,7 @@ def accepts_everything(draft_tokens, draft_probs, target_probs, generator):
 
 
 @pytest.mark.parametrize("subject", ["token", accepts_everything, never_rejects])
-def test_reports(subject):
+def test_reports_are_plain(subject):
     checks = ("length", "calls", "inputs-kept", "bad-input")
     options = AuditOptions(vocab_size=2, draft_length=1, budget=5.0, checks=checks)
     report = audit(subject, options=options)

@@ -142,7 +142,7 @@ def test_the_configuration_alone_makes_no_tests(project):
     run(project).assert_outcomes(passed=1)
 
 
-def test_a_selection_finds_what_the_whole_run_finds_at_the_same_rate(configured):
+def test_a_selection_of_checks_has_the_results_of_the_whole_run(configured):
     line = "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 5*e-07"
     for words, outcomes in (
         (["-k", "wrong and bad-input"], {"failed": 1, "deselected": 5}),
@@ -207,7 +207,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
     run(project, "-k", "test_").assert_outcomes(passed=3, xfailed=1)
 
 
-def test_what_is_left_open_fails(project):
+def test_an_open_check_fails_its_test(project):
     project.makepyfile(
         odd="def f(tokens, draft_probs, target_probs, generator): raise SystemExit('no driver')",
         test_odd="""

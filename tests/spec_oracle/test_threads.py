@@ -42,7 +42,7 @@ def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatc
     assert "surroundings.py:" in found.detail
 
 
-def test_bad_input_calls_again_what_takes_long_once(monkeypatch):
+def test_bad_input_calls_slow_code_again(monkeypatch):
     """As a function that is compiled a second time, for other input."""
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SLOWER", 1.0)
@@ -100,7 +100,7 @@ def test_a_call_is_ended_after_its_seconds_and_not_before():
         surroundings.replaces_its_output,
     ],
 )
-def test_what_code_sets_for_the_whole_process_is_put_aside(function):
+def test_process_wide_settings_of_the_code_are_undone(function):
     before = np.geterr(), [*warnings.filters], sys.stdout, sys.stderr
     assert report_on(function).verdict is SubjectVerdict.LOSSLESS
     assert (np.geterr(), [*warnings.filters], sys.stdout, sys.stderr) == before

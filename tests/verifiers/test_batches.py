@@ -178,7 +178,7 @@ BY_DAY = (
 
 
 @pytest.mark.parametrize(("library", "part", "broken"), by_day(BROKEN, BY_DAY))
-def test_a_broken_row_is_the_matter_of_its_own_request(served, kind, part, broken, library):
+def test_a_broken_row_affects_only_its_own_request(served, kind, part, broken, library):
     drafts, uniforms = some_drafts(served, kind, 60, seed=2)
     hurt = drafts.converted(np.copy, np.copy)
     for request, token in ((7, 0), (31, 3)):

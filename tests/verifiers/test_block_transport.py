@@ -54,7 +54,7 @@ def test_with_one_path_it_accepts_as_greedy_block_does(instance):
     assert mine.accepted_length_pmf == greedy.accepted_length_pmf
 
 
-def test_it_needs_whole_models():
+def test_block_transport_needs_whole_models():
     with pytest.raises(InvalidInputError, match="bound_to"):
         RULE.verify(None, None, ())
 

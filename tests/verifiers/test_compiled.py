@@ -42,7 +42,7 @@ def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
         assert len(eager.unique()) == 3
 
 
-def test_its_kernels_move_at_most_twice_the_bytes_of_the_rows(rule, dtype):
+def test_compiled_kernels_move_at_most_twice_the_bytes_of_the_rows(rule, dtype):
     from lab.benchmarks.compiled_traffic import compiled_traffic  # imports the compiler, which warns
 
     moved, least = compiled_traffic(rule, getattr(torch, dtype))

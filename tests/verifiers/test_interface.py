@@ -134,7 +134,7 @@ class Old:
 
 
 @pytest.mark.parametrize("array", ["draft_probs", "target_probs", "draft_length"])
-def test_rules_that_read_arrays_of_paths_are_told_what_to_write(array):
+def test_rules_of_the_former_interface_get_the_lines_to_change(array):
     message = rf"drafts\.{array}: .*`paths = drafts.paths`.*`return Verdict.on_paths\(drafts, "
     with pytest.raises(AttributeError, match=message):
         Old(array).verify(Drafts.of_paths(*arrays()), None)
@@ -147,7 +147,7 @@ def test_unknown_verifier_is_refused_by_name():
         verifiers.get("nope")
 
 
-def test_what_is_not_declared_has_its_default():
+def test_undeclared_traits_have_defaults():
     assert traits_of(verifiers.get("traversal")) == Traits()
     assert traits_of(verifiers.get("top_draft")) == Traits(walks=True)
     assert drafting_of(verifiers.get("top_draft")) is Siblings.TOP_AND_SAMPLED
@@ -174,7 +174,7 @@ def test_traits_and_laws_may_be_plain_attributes():
 
 
 @pytest.mark.parametrize("accepts", ["distinct", (), 3])
-def test_what_is_no_collection_of_laws_is_refused(accepts):
+def test_accepts_must_be_a_collection_of_laws(accepts):
     rule = type("Rule", (), {"accepts": accepts})
     with pytest.raises(InvalidInputError, match="^accepts: expected a set of laws of siblings, such as"):
         accepts_of(rule())

@@ -55,7 +55,7 @@ def test_the_laws_of_the_tokens_average_to_the_nodes(vocab, num_ranks):
     st.integers(1, 3),
 )
 @examples(60)
-def test_in_rationals_they_do_exactly(given_rows, num_paths):
+def test_the_laws_of_the_tokens_average_to_the_nodes_in_rationals(given_rows, num_paths):
     p, q, r = (np.array([row], dtype=object) for row in given_rows)
     root = divide_root(p, q, num_paths, 4)
     children = of_tokens(root)
@@ -90,7 +90,7 @@ def test_verification_accepts_the_most_that_any_division_allows(vocab, num_ranks
     np.testing.assert_allclose(found, np.min(bounds, axis=0), rtol=0, atol=1e-12)
 
 
-def test_also_at_a_full_vocabulary():
+def test_verification_accepts_the_most_at_a_full_vocabulary():
     rng = np.random.default_rng(5)
     target = -1.1 * np.log(np.arange(2.0, 20_002)) + 0.6 * rng.standard_normal((4, 20_000))
     both = np.exp([target, target + 0.7 * rng.standard_normal((4, 20_000))])
@@ -105,7 +105,7 @@ def test_also_at_a_full_vocabulary():
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 2**32 - 1))
 @examples(100)
-def test_a_race_serves_what_is_wanted(num_levels, num_ranks, seed):
+def test_races_have_the_wanted_means(num_levels, num_ranks, seed):
     rng = np.random.default_rng(seed)
     node = random_node(rng, 3, num_ranks)
     mass = rng.dirichlet(np.full(num_levels, 0.5), size=3) * 0.999 + 0.001 / num_levels

@@ -23,7 +23,7 @@ BLOCKS = ("balanced_multipath_block", "lookahead_multipath_block")
 @pytest.mark.parametrize("rule", [*BLOCKS, "greedy_multipath_block", "traversal", "univer"])
 @given(instance=ONE_PATH)
 @examples(40)
-def test_with_one_path_these_are_block_verification(rule, instance):
+def test_with_one_path_these_rules_are_block_verification(rule, instance):
     require_same_law(law(rule, instance, exact=True), law("block", instance, exact=True))
 
 
@@ -33,7 +33,7 @@ def test_with_one_path_these_are_block_verification(rule, instance):
 )
 @given(instance=ONE_PATH)
 @examples(40)
-def test_with_one_path_these_are_token_verification(rule, instance):
+def test_with_one_path_these_rules_are_token_verification(rule, instance):
     require_same_law(law(rule, instance), law("token", instance), tolerance=TIGHT)
 
 
@@ -64,7 +64,7 @@ def acceptance(name, instance, **options):
 
 @given(instance=ONE_STEP)
 @examples(60)
-def test_one_step_closed_forms(instance):
+def test_one_step_acceptance_has_closed_forms(instance):
     p, q, n = rows(instance)
     assert acceptance("nss", instance, exact=True) == (p * (1 - (1 - q) ** n)).sum()
     overlap = np.minimum(p, q).sum()
@@ -97,7 +97,7 @@ def test_k_seq_accepts_rho_beta(instance):
 
 @pytest.mark.parametrize("rule", [*BLOCKS, "global_resolution"])
 @given(instance=instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=256))
-def test_these_accept_as_often_as_any_one_step_rule_can(rule, instance):
+def test_one_step_optimal_rules_reach_the_optimal_acceptance(rule, instance):
     optimum = float(reference.optimal_acceptance(*rows(instance)))
     assert acceptance(rule, instance) == pytest.approx(optimum, abs=1e-9)
 

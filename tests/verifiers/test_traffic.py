@@ -44,7 +44,7 @@ def test_token_and_block_take_hardly_more_than_the_rows_from_memory(rule, dtype,
     assert counted.moved <= by_operators * least
 
 
-def test_the_count_sees_what_it_should():
+def test_traffic_counts_are_exact():
     rows = torch.ones(2, VOCAB)
     with Traffic(rows) as counted:
         rows[1].sum()
@@ -55,7 +55,7 @@ def test_the_count_sees_what_it_should():
     assert counted.read == 3 * 4 * VOCAB
 
 
-def test_a_cache_holds_what_fits_and_saves_what_was_written_and_lives():
+def test_a_cache_holds_recent_rows_and_writes_back_live_ones():
     small, large = torch.ones(CACHE // 8), torch.ones(CACHE // 4 + 1)
     with Traffic(small[None]) as counted:
         small.sum()

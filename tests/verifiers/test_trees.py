@@ -117,6 +117,6 @@ def test_a_wrong_law_of_siblings_is_found(defect):
 @pytest.mark.parametrize(
     "rule", [name for name in TREE_RULES if Siblings.INDEPENDENT in accepts_of(verifiers.get(name))]
 )
-def test_what_lies_below_a_node_may_depend_on_its_siblings(rule):
+def test_subtrees_may_depend_on_siblings(rule):
     """Control: only the likelier of two sampled siblings goes on, as in dynamic trees of samples."""
     assert law(rule, TOY, Pruned(only_below_the_likelier)).total_variation < ROUNDING

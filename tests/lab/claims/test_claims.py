@@ -62,7 +62,7 @@ def decided(groups):
     return find
 
 
-def test_the_page_is_what_the_command_prints(command, tmp_path):
+def test_the_claims_page_is_up_to_date(command, tmp_path):
     output = tmp_path / "claims.md"
     assert command("--output", str(output)) == 0
     assert output.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")

@@ -60,7 +60,7 @@ def test_claims_of_the_lemma_can_fail(monkeypatch, words, wrong):
     assert decided(words).verdict is Ruling.REFUTED
 
 
-def test_all_paths_racing_refuse_drafts_of_the_target_itself():
+def test_rules_whose_paths_all_race_reject_even_the_targets_own_drafts():
     claim = decided("The same where all paths race")
     p, q = first_rows(claim)
     assert p == q == [Fraction(1, 2)] * 2

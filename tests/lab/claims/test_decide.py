@@ -32,7 +32,7 @@ def question(holds, scope):
         (lambda p: p > 1, Scope.SOME, Ruling.UNDECIDED),
     ],
 )
-def test_verdicts(holds, scope, verdict):
+def test_rulings_follow_from_results_and_scope(holds, scope, verdict):
     claim = decide(question(holds, scope))
     everything = list(FAMILY.instances())
     assert claim.verdict is verdict

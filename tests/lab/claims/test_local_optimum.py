@@ -25,7 +25,7 @@ def proven(optimum):
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 1, 2)], ids=str)
-def test_for_one_instance_there_is_nothing_to_tell_apart(shape):
+def test_one_instance_attains_its_global_optimum(shape):
     vocab, length, paths = shape
     instance = Instance.random(vocab, length, num_paths=paths, seed=3, agreement=0.2)
     assert proven(local_optimum([instance])) == pytest.approx(multi_path_optimum(instance).value, abs=1e-9)
@@ -37,7 +37,7 @@ def test_rules_that_are_served_see_no_more(rule):
     assert np.mean(found) <= proven(local_optimum(FAMILY)) + 1e-12
 
 
-def test_what_is_not_seen_can_cost_something():
+def test_unseen_context_can_cost_efficiency():
     assert proven(local_optimum(FAMILY)) == pytest.approx(mean_optimum(FAMILY), abs=1e-9)
     assert 1e-4 < mean_optimum(COSTLY) - proven(local_optimum(COSTLY)) < 1e-3
 

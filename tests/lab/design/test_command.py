@@ -61,7 +61,7 @@ def test_errors_are_one_line(toys, capsys, arguments, message):
 
 
 @pytest.mark.parametrize("wrong", [["--budget", "0"], ["--budget", "4", "--draft-cost", "-1"], []])
-def test_usage_errors(toys, wrong):
+def test_usage_errors_exit_with_3(toys, wrong):
     with pytest.raises(SystemExit, match="3"):
         main([toys[0], *wrong])
 

@@ -156,7 +156,7 @@ def test_traversal_of_fan_outs(fan_outs):
     assert traversal(FanOuts(fan_outs)) == 1 + traversed(models, fan_outs)
 
 
-def test_what_is_too_large_is_refused():
+def test_trees_that_are_too_large_are_refused():
     models = Models.of(Instance.random(6, 3, seed=1))
     with pytest.raises(TooManyDraftsError):
         steps_of("k_seq", Siblings.INDEPENDENT, models)(2, 8)

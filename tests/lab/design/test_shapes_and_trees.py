@@ -105,7 +105,7 @@ def test_the_best_places_take_parents_first_and_in_order_earlier_siblings():
 
 
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_numbers_of_drafts(drafting):
+def test_numbers_of_drafts_are_counted(drafting):
     row = np.array([[Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]])
     law = shaped_law([row], draft_paths(2, 1, drafting))
     counts = drafted_counts(row, 2, drafting)[0]
@@ -124,7 +124,7 @@ def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
         assert passing_bound(models, FanOuts(fan_outs), drafting) >= best
 
 
-def test_bounds():
+def test_tree_bounds_hold():
     models, exact = Models.of(TOY), Models.of(TOY, exact=True)
     assert (
         passing_bound(exact, FanOuts((1, 1)), Siblings.INDEPENDENT)

@@ -30,7 +30,7 @@ def test_equal_models_want_one_long_path():
     assert best.headroom == pytest.approx(0)
 
 
-def test_a_draft_that_is_sure_of_the_wrong_token_wants_another_token_beside_it():
+def test_a_confident_wrong_draft_wants_a_second_sibling():
     """With q = (0.9, 0.1, 0) and p = (0, 1, 0) two distinct drafts are worth 2 tokens per call."""
     wrong = Instance.context_free([0, 1, 0], ["9/10", "1/10", 0], draft_length=1)
     rows = {(row.rule, row.drafting): row for row in designed([wrong], [2]).best(2)}

@@ -75,7 +75,7 @@ def test_the_exact_tier_proves_every_defect_of_one_call_and_nothing_else(specime
 @pytest.mark.parametrize(
     "specimen", [s for s in ONE_CALL if expected(s) is Status.PASSED], ids=lambda s: s.name
 )
-def test_it_proves_nothing_else_on_any_instance(specimen):
+def test_the_exact_tier_proves_nothing_else_on_any_instance(specimen):
     assert_as_expected(specimen)
 
 

@@ -213,7 +213,7 @@ def test_a_subject_without_report_is_recorded_with_the_reason(make, verdict, rea
     assert audited("some") == {SUBJECT: {"verdict": verdict, "reason": reason}}
 
 
-def test_a_subject_without_report_is_told(monkeypatch, capsys):
+def test_a_subject_without_report_is_printed(monkeypatch, capsys):
     monkeypatch.setattr(golden, "listed", lambda: {"some": not_here})
     monkeypatch.setattr(golden, "reports", lambda names, *_: {name: audited(name) for name in names})
     monkeypatch.setattr(golden, "FILE", golden.ROOT / "no such file")

@@ -80,14 +80,14 @@ def test_a_defect_of_a_rule_for_trees_is_killed_by_its_check(name, check):
 
 
 @pytest.mark.parametrize("name", [found.name for found in ON_TREES if found.is_control])
-def test_a_right_rule_for_trees_stands(name):
+def test_a_right_rule_for_trees_passes(name):
     (row,) = kill_matrix([specimens()[name]]).rows
     assert row.detected_by == ()
     assert all(row.results[check].status is not Status.INCONCLUSIVE for check in columns.ASKED)
 
 
 @pytest.mark.usefixtures("less_effort")
-def test_a_control_stands(monkeypatch):
+def test_a_control_passes(monkeypatch):
     """Right code must pass at any number of samples. Others are run at night."""
     monkeypatch.setattr(columns, "FEW_SHAPES", 3)
     monkeypatch.setattr(columns, "YARDSTICK_DRAWS", 500)
@@ -137,7 +137,7 @@ def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     assert found[0] == found[1]
 
 
-def test_what_fails_a_specimen_for_another_reason_does_not_count():
+def test_a_failure_for_another_reason_is_no_kill():
     """A generator of its own ignores seeds, in the right code as in the wrong one; what else fails counts."""
     control, defect = specimens()["unseen-whole-rows"], specimens()["handed-rows-of-sampled-requests"]
     defect = replace(defect, beside=("streams",))

@@ -34,7 +34,7 @@ def test_a_defect_is_killed(name, check):
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(("name", "check"), by_cost(CONTROLS, ("calls",)))
-def test_a_control_stands(name, check):
+def test_a_control_passes(name, check):
     result = outcome(name, check, Context(rate=1e-8, inputs=Inputs(tokens=3), budget=20.0))
     assert result.status is Status.PASSED
     assert result.measured.total_variation < 1e-12
@@ -45,7 +45,7 @@ def test_lengths_are_not_asked_where_stop_tokens_cut_calls_short():
     assert found.status is Status.NOT_APPLICABLE
 
 
-def test_they_are_of_the_classes_that_need_a_whole_engine():
+def test_catalogue_classes_of_engines_are_planted():
     classes = {found.catalogue_id[0] for found in ALL.values() if not found.is_control}
     assert classes == {"D", "E", "H"}
     assert {found.catalogue_id for found in ALL.values()} <= {*catalogue(), "control"}

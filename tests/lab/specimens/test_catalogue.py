@@ -49,7 +49,7 @@ def test_entries_that_do_not_fit_are_refused(wrong, message):
         replace(catalogue()["A1"], **wrong)
 
 
-def test_the_page_is_what_the_command_makes():
+def test_the_catalogue_page_is_up_to_date():
     pytest.importorskip("torch")
     assert PAGE.read_text("utf-8") == to_markdown(COMMAND)
 

@@ -68,7 +68,7 @@ def test_a_right_engine_is_never_lossy(name, check):
     assert outcome(name, check, 0.1).status is not Status.FAILED
 
 
-def test_a_grammar_that_drops_a_draft_moves_the_token_by_its_probability_times_what_p_and_residual_differ():
+def test_the_total_variation_of_a_grammar_that_drops_a_draft_has_a_closed_form():
     prompt, engine = (1, 2), ForbiddenDropped(target=without_repeats, draft_length=1)
     law = traced(completions_of(EngineCode(engine), prompt, 2), 100).law
     first = np.array([sum(mass for text, mass in law.items() if text[0] == token) for token in range(3)])

@@ -180,14 +180,14 @@ def test_options_that_find_survivors_are_those_of_the_command_line():
 
 
 @pytest.mark.parametrize(("given", "exit_code"), [({}, 0), (options_of(LONG_PROMPT), 1)])
-def test_one_survives_and_is_found_with_its_option(given, exit_code):
+def test_a_survivor_is_found_with_its_option(given, exit_code):
     options = AuditOptions(budget=2.0, checks=("calls",), **given)
     assert audit(subject_of(survivors()[LONG_PROMPT]), options=options).exit_code == exit_code
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", survivors())
-def test_all_survive_an_audit_at_its_defaults(name):
+def test_every_survivor_passes_an_audit_at_its_defaults(name):
     """One that is found must leave the list. How much is tried depends on the machine."""
     (report,) = audit(subject_of(survivors()[name])).subjects
     assert not [check.name for check in report.checks if check.status is Status.FAILED]
@@ -195,6 +195,6 @@ def test_all_survive_an_audit_at_its_defaults(name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name, one in survivors().items() if one.found_with])
-def test_all_are_found_with_their_options(name):
+def test_every_survivor_is_found_with_its_option(name):
     report = audit(subject_of(survivors()[name]), options=AuditOptions(**options_of(name)))
     assert report.exit_code == 1

@@ -62,7 +62,7 @@ def test_steps_of_ended_requests_are_padding():
     assert (steps[-1].tokens == -1).all()
 
 
-def test_its_batches_are_sampled_by_the_thousand(engine):
+def test_batches_are_sampled_by_the_thousand(engine):
     subject, context = of_engines("toy", {"": engine}), Context(rate=1e-6)
     requests, cases = Requests(subject, context, "test"), subject.cases(context)
     result = sampled([*first_tokens(requests, cases, Ledger(0.0))], context, requests.effort(cases))

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[3] / "docs/how-it-works"
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_what_the_command_draws(name):
+def test_pictures_are_up_to_date(name):
     drawn = PICTURES[name]()
     assert (FOLDER / f"{name}.svg").read_text("utf-8") == drawn
     assert ET.fromstring(drawn).tag.endswith("svg")

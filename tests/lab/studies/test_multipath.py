@@ -41,12 +41,12 @@ def study(rows):
 
 
 @pytest.mark.nightly
-def test_two_processes_measure_what_one_does(rows, tmp_path):
+def test_results_do_not_depend_on_the_number_of_processes(rows, tmp_path):
     with rows_for(tmp_path / "study.md", multipath.plan(TINY), jobs=2) as found:
         assert found == rows
 
 
-def test_summary_is_what_the_laws_say(study):
+def test_the_summary_follows_from_the_laws(study):
     records, *_ = study
     for rule in (OURS, "traversal"):
         shortfalls = []

@@ -44,7 +44,7 @@ def test_short_completions_have_the_distribution_of_the_network(network):
     assert found[text] == pytest.approx(expected, rel=1e-3)
 
 
-def test_tokens_of_another_distribution_are_told_and_those_of_the_same_are_not(monkeypatch):
+def test_tokens_of_another_distribution_are_found_and_no_others(monkeypatch):
     monkeypatch.setattr(providers, "TOKENS", 50)
     reference = torch.tensor([[0.5, 0.3, 0.15, 0.05]] * 200, dtype=torch.float64)
     for law, is_other in ((reference, False), (reference.flip(1), True)):
@@ -55,14 +55,14 @@ def test_tokens_of_another_distribution_are_told_and_those_of_the_same_are_not(m
         assert compared.distances[0] == pytest.approx(0.6 if is_other else 0.0)
 
 
-def test_completions_of_another_distribution_are_told():
+def test_completions_of_another_distribution_are_found():
     one, other = {(0, 1): 0.7, (1, 1): 0.3}, {(0, 1): 0.3, (1, 1): 0.7}
     rng = np.random.default_rng(0)
     assert rejects([one] * 2, [other] * 2, 400, 1e-6, rng)
     assert not rejects([one] * 2, [one] * 2, 400, 1e-6, rng)
 
 
-def test_the_table_says_what_was_not_found():
+def test_the_table_lists_what_was_not_found():
     row = Row("mine", 0.1, 0.02, [(math.inf, "*"), (500.0, "*")], [math.inf, 64], 0.5)
     shown = table([row], 9000)
     assert "| mine | 0.1 | 0.02 | more than 9,000 | 500* | more than 100,000 | 64 | 50% |" in shown

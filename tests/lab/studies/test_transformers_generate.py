@@ -40,7 +40,7 @@ def test_rows_do_not_depend_on_the_number_of_processes(rows, measured):
     assert measured(2) == rows
 
 
-def test_the_page_says_what_the_rows_say(rows, monkeypatch):
+def test_the_page_follows_from_the_rows(rows, monkeypatch):
     monkeypatch.setattr(transformers_generate, "TOKENS", TOKENS)
     _, cell, _ = rows
     older = {**cell, "version": OLDER, "total_variation": 0.25, "gap": [[0, 1, 2], 0.5, 0.25]}
@@ -57,7 +57,7 @@ def test_the_page_says_what_the_rows_say(rows, monkeypatch):
     assert any("| `max_time` | not tried: ends by the clock |" in part for part in text)
 
 
-def test_every_parameter_is_tried_or_it_is_said_why_not():
+def test_every_parameter_is_tried_or_has_a_reason():
     fields = [name for name in vars(transformers.GenerationConfig()) if not name.startswith("_")]
     unknown = [name for name in fields if "nobody has looked at it" in transformers_generate.TRIED.by(name)]
     assert len(fields) > 60

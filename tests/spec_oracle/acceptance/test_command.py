@@ -72,7 +72,7 @@ def test_half_of_the_tokens_fail_the_gate(log, capsys):
     assert "fails: at least 95.0 % of the expected tokens were required" in out
 
 
-def test_another_rule_is_named(log, capsys):
+def test_the_rule_that_fits_better_is_named(log, capsys):
     path = log(rule="block")
     code, out = run(capsys, path)
     assert (code, "they fit: block" in out) == (1, True)
@@ -85,7 +85,7 @@ def test_a_few_calls_are_inconclusive(log, capsys):
     assert "10.0 % lower might go unnoticed; log more calls, or raise --detect" in out
 
 
-def test_figures_that_the_engine_reports_are_beside_its_log(log, capsys):
+def test_reported_figures_are_compared_with_the_log(log, capsys):
     code, out = run(capsys, log(), "--reported", "length=9.99,calls=400")
     assert code == 1
     assert "--reported length=9.99 contradicts the log, which has" in out
@@ -112,7 +112,7 @@ def test_without_rows_rules_of_p_and_q_remain(log, capsys, tmp_path):
         (["LOG", "--reported", "lengths=2"], "unknown name 'lengths'; did you mean 'length'?"),
     ],
 )
-def test_mistakes(arguments, message, log, capsys):
+def test_mistakes_are_one_line_each(arguments, message, log, capsys):
     try:
         code = main(["acceptance", *(log(count=2) if word == "LOG" else word for word in arguments)])
     except SystemExit as error:

@@ -207,7 +207,7 @@ def test_noise_forgives_what_rounding_makes_impossible(calls):
 
 
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (0.94, None), (0.8, False)])
-def test_the_gate(calls, factor, passes):
+def test_the_gate_allows_the_given_share(calls, factor, passes):
     names = ("lengths", "accepted", "p", "q")
     many = LoggedCalls(
         *(np.concatenate([getattr(calls, name)] * 6) for name in names), prompts=calls.prompts * 6

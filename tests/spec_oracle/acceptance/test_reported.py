@@ -74,6 +74,6 @@ def test_tokens_need_to_know_where_completions_begin():
         ("length=nan", "--reported: length: expected a number, got 'nan'"),
     ],
 )
-def test_mistakes(text, message):
+def test_mistakes_are_refused(text, message):
     with pytest.raises(InvalidInputError, match=message):
         read_reported(text)

@@ -123,7 +123,7 @@ def test_last_calls_of_completions_of_a_length_are_longer():
     assert (found.disagrees, found.where) == (True, None)
 
 
-def test_another_rule_is_no_factor(right):
+def test_a_log_of_another_rule_has_no_factor(right):
     """By the token rule with q = 0.8, more is accepted of unlikely drafts than of likely ones."""
     found = judged([one | {"q": [0.8] * 4} for one in right], "sample_and_match")
     assert not found.disagrees
@@ -132,7 +132,7 @@ def test_another_rule_is_no_factor(right):
 
 
 @pytest.mark.parametrize("chance", [lambda p: 0 * p + 0.5, lambda p: p**2, lambda p: p * [1, 1, 0.6, 1]])
-def test_what_no_factor_explains_has_none(chance):
+def test_a_defect_that_is_no_factor_has_none(chance):
     """An acceptance probability that ignores p, another temperature, and one place that is too strict."""
     rng, log = np.random.default_rng(6), engine(count=3000)
     for one in log:
@@ -151,6 +151,6 @@ def test_a_contradiction_that_is_not_a_smaller_factor_fails_every_gate(right):
     assert "fails: " in FORMATS["text"](found)
 
 
-def test_fewer_by_a_factor_is_what_a_gate_allows():
+def test_a_gate_allows_fewer_by_a_factor():
     found = judged(engine(factor=0.85), at_least=0.5)
     assert (found.disagrees, found.exit_code) == (True, 0)

@@ -83,7 +83,7 @@ def test_a_verifier_that_never_accepts_is_inconclusive():
     assert report.exit_code == 2
 
 
-def test_other_requests_that_leak_are_noticed():
+def test_leaks_between_requests_are_noticed():
     statuses = {check.name: check.status for check in only(audit(NEIGHBOURS, options=QUICK)).checks}
     assert statuses["batch"] is Status.FAILED
 
@@ -116,7 +116,7 @@ def test_several_subjects_share_one_alpha():
         ([], 2),
     ],
 )
-def test_exit_codes(verdicts, code):
+def test_exit_codes_follow_from_verdicts(verdicts, code):
     assert report_of(verdicts).exit_code == code
 
 

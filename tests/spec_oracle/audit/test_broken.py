@@ -80,7 +80,7 @@ class RaisesInLaterChecks:
         return verifiers.get("token").verify(drafts, decisions)
 
 
-def test_what_a_rule_raises_in_later_checks_is_its_own():
+def test_exceptions_of_a_rule_in_later_checks_are_its_own():
     (found,) = audit(RaisesInLaterChecks, options=replace(QUICK, checks=("batch",))).subjects
     batch = next(check for check in found.checks if check.name == "batch")
     assert batch.status is Status.INCONCLUSIVE

@@ -58,7 +58,7 @@ def test_a_result_is_reused_and_says_so_until_a_line_changes(here):
         assert audited(here)[0].as_on == ""
 
 
-def test_other_options_another_environment_and_a_broken_file_are_no_result(here, monkeypatch):
+def test_other_options_another_environment_or_a_broken_file_miss_the_cache(here, monkeypatch):
     audited(here)
 
     def is_found(options=QUICK, alpha=QUICK.alpha):

@@ -72,7 +72,7 @@ def test_equal_arguments_give_equal_points():
     assert covering(AXES, cost=cost, repair=few_numbers) == covering(AXES, cost=cost, repair=few_numbers)
 
 
-def test_what_is_known_does_not_come_again():
+def test_known_points_are_not_repeated():
     usual = {axis: values[0] for axis, values in AXES.items()}
     found = covering(AXES, known=[usual])
     assert pairs([*found.values, *found.pairs]) | pairs([usual]) == possible(AXES)

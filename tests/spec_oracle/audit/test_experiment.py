@@ -45,7 +45,7 @@ def found(*experiments, context=CONTEXT, effort=EFFORT, **options):
     return find(experiments, context, effort, **options)
 
 
-def test_what_is_traced_as_right_is_proven_and_samples_agree():
+def test_a_right_trace_is_proven_and_samples_agree():
     result = found(die(FAIR, FAIR))
     assert (result.status, result.how, result.measured.alpha) == (Status.PASSED, How.PROVEN, 0)
     assert "uninstrumented samples agree" in result.remarks.scope[-1]
@@ -67,7 +67,7 @@ def test_a_defect_that_was_traced_is_confirmed_by_samples():
     [(FAIR, LOADED, Status.PASSED), (LOADED, FAIR, Status.FAILED)],
     ids=["right, traced as wrong", "wrong, traced as right"],
 )
-def test_where_samples_contradict_what_was_traced_samples_decide(falls, traced, status):
+def test_samples_decide_where_they_contradict_the_trace(falls, traced, status):
     result = found(die(falls, traced))
     assert (result.status, result.how) == (status, How.SAMPLED)
     assert "contradict the traced distribution" in result.remarks.notes[0]
@@ -78,7 +78,7 @@ def test_without_a_decision_nothing_is_proven():
     assert found(blind).how is How.SAMPLED
 
 
-def test_what_cannot_be_traced_is_sampled_and_the_rest_stays_exact():
+def test_untraceable_experiments_are_sampled_and_the_others_stay_exact():
     def cannot(*_):
         raise NoEvidenceError("out of sight")
 
@@ -162,7 +162,7 @@ def test_samples_before_an_exception_are_judged():
     assert (right.status, right.detail) == (Status.INCONCLUSIVE, "raised KeyError")
 
 
-def test_one_that_is_wrong_ends_the_tracing_unless_all_is_wanted():
+def test_one_wrong_experiment_ends_the_tracing_unless_all_are_wanted():
     for goes_on, count in ((False, 1), (True, 2)):
         ledger = Ledger(20.0)
         effort = replace(EFFORT, goes_on=goes_on)

@@ -97,7 +97,7 @@ def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
 
 
 @pytest.mark.parametrize("check", ["streams", "bad-input", "inputs-kept"])
-def test_nothing_is_saved_of_right_code(check, tmp_path):
+def test_right_code_saves_no_inputs(check, tmp_path):
     _, result = checked("inverse-cdf", check, tmp_path)
     assert result.status is Status.PASSED
     assert result.shown.inputs is None

@@ -105,7 +105,7 @@ def test_traced_code_that_draws_for_ever_is_ended():
 
 
 @pytest.mark.parametrize("last", [check.name for check in ENGINE])
-def test_an_engine_whose_process_is_gone_has_a_report_whatever_check_it_was_in(tmp_path, last):
+def test_an_engine_whose_process_is_gone_has_a_report_in_every_check(tmp_path, last):
     engine = as_subject("escapes:EndingEngine", AuditOptions())
     names = [check.name for check in ENGINE]
     before = names[: names.index(last)]
@@ -127,7 +127,7 @@ def test_a_verifier_that_takes_nothing_is_broken():
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_lossy_subject_stays_lossy_whatever_the_next_one_does(jobs):
+def test_a_lossy_subject_stays_lossy_when_the_next_one_crashes(jobs):
     report, (lossy, *_) = audited(
         "always_accepts", "ends_its_process", "exits", jobs=jobs, options=ONLY_THE_LAW
     )
@@ -135,7 +135,7 @@ def test_a_lossy_subject_stays_lossy_whatever_the_next_one_does(jobs):
     assert report.exit_code == 1
 
 
-def test_what_was_found_before_the_end_is_in_the_report():
+def test_findings_before_the_end_of_a_process_are_in_the_report():
     report, (subject,) = audited("exits_where_the_vocabulary_is_large")
     checks = {check.name: check for check in subject.checks}
     assert checks["joint"].status is Status.PASSED
@@ -157,7 +157,7 @@ def test_threads_do_not_harm():
 
 
 @pytest.mark.parametrize("form", AUDIT_FORMATS)
-def test_what_is_printed_is_in_the_report_and_nowhere_else(form, capfd):
+def test_output_of_the_code_is_in_the_report_and_nowhere_else(form, capfd):
     arguments = ["audit", "escapes:prints", "--draft-length", "1", "--check", "inputs-kept", "--format", form]
     assert main(arguments) == 0
     out, err = capfd.readouterr()
@@ -226,7 +226,7 @@ def test_limits_that_make_no_sense_are_refused(limits):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
-def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
+def test_ctrl_c_leaves_a_report_of_finished_checks(tmp_path):
     file = tmp_path / "report.json"
     command = [sys.executable, "-m", "spec_oracle.cli", "audit", "escapes:right", "escapes:hangs", "block"]
     options = ["--jobs", "1", "--check", "inputs-kept", "--format", "json", "--output", str(file)]

@@ -84,12 +84,12 @@ def test_a_record_admits_its_size_and_nothing_larger(slack, most, code):
 
 
 @pytest.mark.parametrize("size", [1e-9, 0.0019999999, 0.002, 0.0995, 0.36, 0.9999, 1.0])
-def test_the_size_that_is_printed_admits_what_was_found(size):
+def test_the_printed_size_admits_the_failure(size):
     assert size <= float(rounded_up(size)) <= min(1.2 * size, 1)
 
 
 @pytest.mark.usefixtures("less_effort")
-def test_what_is_judged_without_the_target_is_judged_all_the_same():
+def test_checks_without_the_target_run_although_joint_failed():
     names = ("calls", "streams", "batch", "inputs-kept", "length")
     report, checks = audited(tolerant(1.002), 0.002, *names)
     assert report.exit_code == 0
@@ -128,7 +128,7 @@ def test_shapes_are_held_to_the_size_on_record(at_five, status):
         assert "add an expected failure of shapes with at-most = 0." in checks["shapes"].detail
 
 
-def test_what_is_no_output_is_not_on_record():
+def test_a_broken_contract_is_never_on_record():
     report, checks = audited(lambda *_: None, 0.5)
     assert (checks["joint"].known, report.subjects[0].verdict, report.exit_code) == ("", "broken", 3)
 
@@ -136,7 +136,7 @@ def test_what_is_no_output_is_not_on_record():
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("shares", [False, True])
 @pytest.mark.parametrize("is_bound", [False, True])
-def test_what_code_declares_does_not_cover_shared_random_numbers(shares, is_bound):
+def test_a_declared_bound_does_not_cover_shared_random_numbers(shares, is_bound):
     declared = "it declares itself lossy"
     facts = Facts(declared_lossy=declared, failures=OnRecord(at_most={"joint": 0.01}))
     if is_bound:

@@ -76,7 +76,7 @@ def test_the_screening_names_the_wrong_sample_early():
     assert not wrong.own.calls
 
 
-def test_what_the_screening_misses_the_decision_finds():
+def test_the_decision_finds_what_the_screening_misses():
     off = Outcomes(LAW + 0.024 * SHIFT)
     assert judged(right=Outcomes(LAW), off=off).worst == "off"
     assert off.own.calls
@@ -88,7 +88,7 @@ def test_evidence_is_followed_where_it_is_strongest():
     assert samples[1].calls > 9  # half of the turns, and the first
 
 
-def test_a_slack_is_allowed_for_and_what_came_before_the_end_is_judged():
+def test_slack_is_allowed_for_and_samples_before_the_end_are_judged():
     """Code over a network may end early: then fewer samples come than are asked for."""
     slack = float(np.log(LAW[1] / 0.25))
     close = np.array([0.55, 0.25, 0.2])
@@ -104,7 +104,7 @@ def test_a_slack_is_allowed_for_and_what_came_before_the_end_is_judged():
     assert allowed.draws == 2000
 
 
-def test_confirmation_says_what_it_would_detect_and_contradicts():
+def test_confirmation_states_its_power_and_contradicts():
     sample = Outcomes(LAW)
     sample.draw(20_000)
     assert "20,000 uninstrumented samples agrees" in confirm({"mine": sample}, RATE)

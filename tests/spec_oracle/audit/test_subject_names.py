@@ -49,7 +49,7 @@ def here(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_module_lists_what_in_it_can_be_audited(here):
+def test_a_module_lists_its_auditable_names(here):
     (here / "named_engine.py").write_text(CODE)
     with pytest.raises(InvalidInputError) as found:
         require_name("named_engine")
@@ -57,7 +57,7 @@ def test_a_module_lists_what_in_it_can_be_audited(here):
     assert str(found.value) == f"subject: 'named_engine' is a module: name an object in it, {names}"
 
 
-def test_a_package_lists_what_it_imports_from_its_modules(here):
+def test_a_package_lists_names_imported_from_its_modules(here):
     (here / "named_package").mkdir()
     (here / "named_package/__init__.py").write_text("import os\nfrom .code import verify as check\n")
     with pytest.raises(InvalidInputError, match="name an object in it, named_package:check$"):

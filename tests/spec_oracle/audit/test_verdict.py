@@ -25,18 +25,18 @@ def test_an_undecided_deviation_makes_the_verdict_inconclusive(name):
     assert verdict_of((JOINT, replace(OPEN, name=name)), NOTHING_DECLARED) is SubjectVerdict.LOSSLESS
 
 
-def test_it_hides_no_defect_that_another_check_found():
+def test_an_undecided_deviation_hides_no_defect_of_another_check():
     checks = JOINT, replace(UNDECIDED, name="calls"), replace(failed(""), name="batch")
     assert verdict_of(checks, NOTHING_DECLARED) is SubjectVerdict.LOSSY
 
 
-def test_nor_does_a_declared_bound_decide_it():
+def test_a_declared_bound_does_not_decide_an_undecided_deviation():
     facts = replace(NOTHING_DECLARED, bound=Bound("total_variation", 0.1))
     assert verdict_of((JOINT,), facts) is SubjectVerdict.DECLARED_LOSSY
     assert verdict_of((JOINT, replace(UNDECIDED, name="calls")), facts) is SubjectVerdict.INCONCLUSIVE
 
 
-def test_of_several_parts_that_are_open_the_undecided_one_is_told():
+def test_of_several_open_parts_the_undecided_one_is_reported():
     assert first_failure(0.1, lambda _: OPEN, lambda _: UNDECIDED, lambda _: passed("")) == UNDECIDED
     assert first_failure(0.1, lambda _: UNDECIDED, lambda _: failed("")).status is Status.FAILED
 

@@ -89,7 +89,7 @@ def server():
     ids=["verifier", "sampler", "engine", "server"],
 )
 @pytest.mark.usefixtures("less_effort")
-def test_the_way_of_joint_is_short(made, suite, stays, returns):
+def test_readers_of_a_check_jump_rarely_between_files(made, suite, stays, returns):
     options, subject = AuditOptions(vocab_size=2, draft_length=1, checks=("joint",), budget=20.0), made()
     panel.cache_clear()  # as in a process of its own
     files = files_on_the_way(lambda: audit(subject, options=options, suite=suite))

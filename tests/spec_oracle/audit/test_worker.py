@@ -102,7 +102,7 @@ def test_the_command_says_so_in_one_line(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_closed_output_harms_nobody(tmp_path, monkeypatch):
+def test_a_closed_output_does_no_harm(tmp_path, monkeypatch):
     (tmp_path / "mine_too.py").write_text(RIGHT)
     monkeypatch.chdir(tmp_path)
     (found,) = audit_apart(["mine_too:closes"], QUICK).subjects

@@ -106,7 +106,7 @@ def test_an_adapter_without_open_questions_keeps_the_contract(folder, capsys, na
     assert all(find_configuration(folder).options_of(one).array == "torch" for one in (first, *others))
 
 
-def test_the_adapter_to_copy_is_what_is_guessed():
+def test_the_adapter_to_copy_equals_the_guessed_one():
     pytest.importorskip("torch")
     adapters = {
         name: (EXAMPLES / f"{name}_adapter.py").read_text() for name in ("flat", "padded", "uniforms")
@@ -167,7 +167,7 @@ def test_the_branch_of_a_parameter_that_may_be_none_is_audited(folder, capsys, f
     assert (first, second) == ("lossless", verdict)
 
 
-def test_what_none_means_is_audited_only_where_it_is_known(folder, capsys):
+def test_none_is_audited_only_where_its_meaning_is_known(folder, capsys):
     (folder / "mine.py").write_text(
         "import torch\n\n\n"
         "def verify(draft_ids: torch.Tensor, draft_probs, target_probs, bonus_ids=None, is_greedy=None,\n"
@@ -186,7 +186,7 @@ def test_what_none_means_is_audited_only_where_it_is_known(folder, capsys):
     compile(text, "mine_adapter.py", "exec")
 
 
-def test_what_is_not_known_is_marked_and_named(folder, capsys):
+def test_unknown_parameters_are_marked_and_named(folder, capsys):
     code = (folder / "uniforms_engine.py").read_text().replace("predicts", "found")
     (folder / "uniforms_engine.py").write_text(code)
     assert main(["init", "uniforms_engine:chain_speculative_sampling"]) == 0
@@ -199,7 +199,7 @@ def test_what_is_not_known_is_marked_and_named(folder, capsys):
     assert text.count("TODO") == 2
 
 
-def test_what_is_written_into_is_made_and_read(folder, capsys):
+def test_output_arrays_are_created_and_read(folder, capsys):
     assert main(["init", "uniforms_engine:chain_speculative_sampling"]) == 0
     text = (folder / "uniforms_engine_adapter.py").read_text()
     assert "    num_accepted = torch.zeros(len(draft_tokens), dtype=torch.int64)\n" in text
@@ -272,7 +272,7 @@ def test_numpy_has_its_own_words(folder):
 
 
 @pytest.mark.parametrize("name", ["same_uniform:verify", "mine:Rule", "mine:ragged", "mine:Engine"])
-def test_what_keeps_a_contract_needs_no_adapter(folder, capsys, name):
+def test_code_that_keeps_a_contract_needs_no_adapter(folder, capsys, name):
     assert main(["init", name]) == 0
     assert "no adapter is needed" in capsys.readouterr().out
     assert not [*folder.glob("*_adapter.py")]

@@ -59,7 +59,7 @@ def ended(folder, number, first_line, *arguments):
         (signal.SIGTERM, "optimum small.json large.json"),
     ],
 )
-def test_what_was_found_before_is_written(folder, number, words):
+def test_findings_before_an_interrupt_are_written(folder, number, words):
     arguments = ("-m", "spec_oracle", *words.split(), "--format", "json", "--report", "found.json")
     code, out, errors = ended(folder, number, "large.json", *arguments)
     assert code == 2
@@ -68,7 +68,7 @@ def test_what_was_found_before_is_written(folder, number, words):
     assert (folder / "found.json").read_text() == out
 
 
-def test_a_sweep_keeps_its_rows_and_says_how_it_goes_on(folder):
+def test_an_interrupted_sweep_keeps_its_rows_and_says_how_to_resume(folder):
     sweep = ("-m", "spec_oracle", "sweep", "plan.toml", "--jobs", "1")
     code, _, errors = ended(folder, signal.SIGTERM, "cells", *sweep)
     assert code == 2

@@ -63,9 +63,9 @@ MEANINGS = {
 @pytest.mark.parametrize(
     ("meaning", "name"), [(what, one) for what, all_ in MEANINGS.items() for one in all_.split()]
 )
-def test_a_name_is_taken_for(meaning, name):
+def test_names_of_parameters_are_recognised(meaning, name):
     assert role_of(name).what == meaning
 
 
-def test_every_row_of_the_table_has_a_name_here():
+def test_every_row_of_the_table_is_tested():
     assert {role.what for _, role in ROLES} == {*MEANINGS} - {""}

@@ -164,6 +164,6 @@ def test_returned_values_of_trees_become_the_result(code, result):
     assert result_of(returning(code), {}, "torch", "tree") == result
 
 
-def test_what_cannot_be_read_has_nothing_in_it():
+def test_unreadable_source_gives_nothing():
     source = FunctionSource(print)
     assert (source.text, source.returned(), source.attributes("sep")) == ("", [], {})

@@ -31,7 +31,7 @@ def test_an_emission_is_prefix_then_token_then_padding():
     assert accepted.tolist() == [0, 1, 2]
 
 
-def test_from_lengths_pads_what_is_not_emitted():
+def test_from_lengths_pads_after_the_emission():
     tokens, accepted = from_lengths(torch.tensor([[1, 2, 3], [4, 5, 6]]).int(), torch.tensor([0, 2]).int())
     assert tokens.tolist() == [[1, -1, -1], [4, 5, 6]]
     assert accepted.tolist() == [0, 2]

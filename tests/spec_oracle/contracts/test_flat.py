@@ -31,7 +31,7 @@ def test_indices_point_at_the_rows_of_drafted_and_of_bonus_tokens():
     assert torch.equal(batch.all_target_probs[batch.bonus_indices], batch.bonus_probs)
 
 
-def test_all_drafts_are_taken_and_nobody_is_greedy_by_default():
+def test_by_default_all_drafts_are_used_and_no_request_is_greedy():
     batch = flat(TOKENS, DRAFT, TARGET)
     assert batch.lengths.tolist() == [2, 2, 2]
     assert not batch.is_greedy.any()

@@ -29,19 +29,19 @@ def drafts(batch=2, length=2, vocab=3):
         (None, [1, 1], "tokens: expected an array of integers, got None"),
     ],
 )
-def test_what_is_no_emission_is_refused(tokens, accepted, message):
+def test_arrays_that_are_no_emissions_are_refused(tokens, accepted, message):
     with pytest.raises(ContractError, match=message):
         checked_emissions((tokens, accepted), drafts())
 
 
 @pytest.mark.parametrize("returned", [None, 3, ([[0, 1, -1]] * 2,), ([[0]], [0], 0)])
-def test_what_is_no_pair_is_refused(returned):
+def test_results_that_are_no_pairs_are_refused(returned):
     with pytest.raises(ContractError, match=r"verify returned .*; it must return \(tokens"):
         checked_emissions(returned, drafts())
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), RuntimeError("no"), GeneratorExit()])
-def test_whatever_code_raises_is_told(error):
+def test_exceptions_of_the_code_are_reported(error):
     def code(*_):
         raise error
 

@@ -46,13 +46,13 @@ def shown(capsys, *more):
     ("form", "name"),
     [("text", "lossy_rule:AcceptsAll (lossy)"), ("latex", r"lossy\_rule:AcceptsAll (lossy)")],
 )
-def test_a_table_marks_its_name(capsys, form, name):
+def test_tables_mark_lossy_rules(capsys, form, name):
     out = shown(capsys, "--format", form)
     assert name in out
     assert out.count("(lossy)") == 1
 
 
-def test_data_say_which_is_lossless(capsys):
+def test_data_formats_have_a_lossless_field(capsys):
     rows = list(csv.DictReader(shown(capsys, "--format", "csv").splitlines()))
     assert [row["lossless"] for row in rows] == ["False", "True"]
     assert [one["lossless"] for one in json.loads(shown(capsys, "--format", "json"))] == [False, True]
@@ -62,7 +62,7 @@ def test_data_say_which_is_lossless(capsys):
     ]
 
 
-def test_a_picture_of_trees_marks_it_and_names_the_levels(capsys, tmp_path):
+def test_plots_over_trees_mark_lossy_rules_and_name_the_levels(capsys, tmp_path):
     shown(capsys, "--plot", "found.svg")
     drawn = (tmp_path / "found.svg").read_text()
     assert "lossy_rule:AcceptsAll (lossy)" in drawn

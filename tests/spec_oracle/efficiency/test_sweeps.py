@@ -28,7 +28,7 @@ def test_verifiers_stay_beneath_their_optimum_and_longer_drafts_never_hurt_block
     assert block.block_efficiency == sorted(block.block_efficiency)
 
 
-def test_nothing_to_sweep():
+def test_an_instance_of_one_path_and_token_is_refused():
     with pytest.raises(InvalidInputError, match="nothing to sweep"):
         sweeps(Instance.random(2, 1), NAMES)
     assert not sweeps(Instance.random(2, 2), ("token",)).by_paths

@@ -34,7 +34,7 @@ def figures_of(rule, tree, instance=TOY, **how):
 @pytest.mark.parametrize(
     ("one", "shape"), TRIED, ids=[f"{one.rule}, {one.drafting.value}, {shape}" for one, shape in TRIED]
 )
-def test_figures_are_those_of_design(one, shape):
+def test_figures_equal_those_of_the_design_module(one, shape):
     law = Siblings(one.drafting.value)
     siblings = Siblings.PATHS if law is Siblings.INDEPENDENT and one.takes == "paths" else law
     found = figures_of(one.rule, DraftTrees(shape, siblings))
@@ -62,7 +62,7 @@ def test_a_shape_is_found_by_its_name(name):
 
 
 @pytest.mark.parametrize("name", ["", "2, 2", "K = 0, L = 2", "fan-outs", "K = 2", "fan-outs 2; 2"])
-def test_other_texts_are_no_shape(name):
+def test_unknown_shapes_are_refused(name):
     with pytest.raises(InvalidInputError, match=r"^tree: expected a shape such as 'K = 4, L = 2'"):
         FanOuts.named(name)
 

@@ -91,7 +91,7 @@ def by_nodes(law):
     return trees
 
 
-def test_shapes():
+def test_tree_shapes_have_their_parents():
     assert TreeShape.fan_out(2, 2).parents == (ROOT, ROOT, 0, 0, 1, 1)
     assert TreeShape.paths(2, 3).parents == (ROOT, ROOT, 0, 1, 2, 3)
     assert TreeShape.stem(2, 2, 2).parents == (ROOT, 0, 1, 1, 2, 3)

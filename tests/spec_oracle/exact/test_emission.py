@@ -98,7 +98,7 @@ def test_a_lossy_verifier_shows_its_largest_gap():
         (Returns(token=-1), "next_token: -1"),
     ],
 )
-def test_what_cannot_be_an_emission_is_refused(wrong, message):
+def test_impossible_emissions_are_refused(wrong, message):
     with pytest.raises(VerdictError, match=message):
         emission_law(wrong, WORKED)
 
@@ -159,13 +159,13 @@ def test_trees_deeper_than_the_instance_are_refused():
         emission_law(Returns(), WORKED, drafting=ShapedTrees(TreeShape.paths(1, 3)))
 
 
-def test_what_is_no_verifier_is_refused():
+def test_objects_that_are_no_verifiers_are_refused():
     with pytest.raises(InvalidInputError, match="verifier: expected an object with a method verify"):
         emission_law("block", WORKED)
 
 
 @pytest.mark.parametrize("rule", ["traversal", "recursive_rejection_distinct", "eagle"])
-def test_what_is_emitted_after_each_tree_adds_up_to_the_law_of_a_call(rule):
+def test_laws_after_each_tree_add_up_to_the_law_of_a_call(rule):
     """A walk looks at its tokens, a climb does not: with its last decision open, or represented by few."""
     toy = Instance.random(12, 2, seed=3).floats
     drafting = ShapedTrees(TreeShape((ROOT, ROOT)), Siblings.DISTINCT)

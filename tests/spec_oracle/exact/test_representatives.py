@@ -17,7 +17,7 @@ def test_few_outcomes_are_all_run():
     assert (tried.tolist(), alike) == ([*range(FEW)], ())
 
 
-def test_of_many_those_looked_at_both_ends_and_the_likeliest_are_run():
+def test_of_many_outcomes_used_extreme_and_likeliest_ones_are_run():
     tried, alike = chosen(LAW, {0, 19}, taken={18})
     assert (tried.tolist(), alike) == ([0, 1, 17, 18, 19], (1, 17, 17))
     masses = represented(LAW, tried, 17)
@@ -25,7 +25,7 @@ def test_of_many_those_looked_at_both_ends_and_the_likeliest_are_run():
     assert not masses[[0, 1, 18, 19]].any()
 
 
-def test_what_does_not_lead_to_the_same_is_refused():
+def test_outcomes_that_lead_elsewhere_are_refused():
     same = [(0.2, [("first", 1)], (), 1), (0.6, [("first", 5)], (), 5)]
     require_alike([*same, (0.2, [], (), 7)])
     with pytest.raises(NotAlikeError):

@@ -59,7 +59,7 @@ def kept(tmp_path):
         (1e-5, Status.FAILED, 2, "accepts less than before"),
     ],
 )
-def test_who_accepts_less_than_before_is_red_and_stays_lossless(kept, share, status, code, detail):
+def test_a_subject_that_accepts_less_fails_the_baseline_and_stays_lossless(kept, share, status, code, detail):
     report, subject, check = compared(report_on(share), kept)
     assert (check.name, check.status, report.exit_code) == (CHECK, status, code)
     assert detail in check.detail
@@ -68,7 +68,7 @@ def test_who_accepts_less_than_before_is_red_and_stays_lossless(kept, share, sta
     assert all(clause in AUDIT_FORMATS[form](report) for form in ("text", "json", "markdown"))
 
 
-def test_what_accepts_more_is_reported_and_kept_on_demand(kept):
+def test_a_subject_that_accepts_more_is_reported_and_kept_on_demand(kept):
     slower = report_on(0.02)
     update_baseline(kept, slower)
     report, _, check = compared(report_on(), kept)
@@ -78,7 +78,7 @@ def test_what_accepts_more_is_reported_and_kept_on_demand(kept):
     assert compared(slower, kept)[2].status is Status.PASSED
 
 
-def test_what_cannot_be_compared_is_no_pass(kept):
+def test_incomparable_results_do_not_pass(kept):
     longer = AuditOptions(vocab_size=2, draft_length=1, checks=())
     report, _, check = compared(report_on(options=longer), kept)
     assert (check.status, report.exit_code) == (Status.INCONCLUSIVE, 2)
@@ -96,7 +96,7 @@ def audit_of(subject, **changes):
     return AuditReport((replace(subject, **changes),), 0, 1e-6)
 
 
-def test_what_is_lossy_or_sampled_is_neither_compared_nor_kept(kept):
+def test_lossy_or_sampled_results_are_neither_compared_nor_kept(kept):
     lossy = audit(RuleSubject("mine", Lossy(), Facts()), options=QUICK)
     before = kept.read_text()
     assert update_baseline(kept, lossy) == []
@@ -113,7 +113,7 @@ class Lossy:
         return Verdict(zero + drafts.draft_length, zero, bonus, drafts.tokens)
 
 
-def test_a_baseline_keeps_what_a_report_does_not_cover_in_an_order_that_does_not_change(kept):
+def test_a_baseline_keeps_other_subjects_in_a_stable_order(kept):
     update_baseline(kept, audit("token", "block", options=QUICK))
     assert list(read_baseline(kept)) == ["block", "mine", "token"]
     before = kept.read_text()
@@ -180,7 +180,7 @@ GOOD = """{
         ('  "mine"', '  "mine": 3,\n  "mine"', ":5: subjects.mine: appears twice, here and in line 6"),
     ],
 )
-def test_numbers_of_a_baseline_are_not_believed(tmp_path, old, new, message):
+def test_impossible_numbers_in_a_baseline_are_refused(tmp_path, old, new, message):
     file = tmp_path / "b.json"
     file.write_text(GOOD)
     assert read_baseline(file)["mine"].mean == 1.75

@@ -62,7 +62,7 @@ def written(tmp_path):
     return write
 
 
-def test_what_is_said_of_all_of_one_and_on_the_command_line(written, tmp_path):
+def test_options_of_the_command_line_override_those_of_a_subject_and_of_all(written, tmp_path):
     found = read_configuration(written(GOOD))
     assert found.subjects == ("token", "block")
     token, block = (found.options_of(name) for name in found.subjects)
@@ -149,14 +149,14 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
         ("jobs = 1", "jobs = ", ": cannot be read: Invalid value (at line 14"),
     ],
 )
-def test_mistakes_are_told_with_file_and_line(written, old, new, message):
+def test_mistakes_name_file_and_line(written, old, new, message):
     assert old in GOOD
     with pytest.raises(InvalidInputError) as caught:
         read_configuration(written(GOOD.replace(old, new)))
     assert f"pyproject.toml{message}" in str(caught.value)
 
 
-def test_what_is_missing_is_told_too(written):
+def test_missing_keys_are_named(written):
     with pytest.raises(InvalidInputError, match=r"pyproject.toml:1: there is no table \[tool.spec-oracle\]"):
         read_configuration(written("[project]\n"))
     with pytest.raises(InvalidInputError, match="pyproject.toml:1: subjects: missing; expected an array"):
@@ -169,12 +169,12 @@ def test_what_is_missing_is_told_too(written):
     ("at", "line"),
     [(("a",), 2), (("a", 1), 4), (("b", "c"), 7), (("b", "d", 0, "e"), 7), (("f", 1, "g"), 12)],
 )
-def test_a_value_is_found_where_it_stands(at, line):
+def test_the_line_of_a_value_is_found(at, line):
     text = '# one\na = [\n 1,\n 2, # two\n]\n[b]\nc = 1; d = [{e = "]"}]\n[[f]]\ng = 1\n\n[[f]]\ng = 2\n'
     assert toml_line(text.replace("; ", "\n", 1), at) == line + (at == ("b", "d", 0, "e")) + (at[0] == "f")
 
 
-def test_an_audit_without_arguments_audits_what_the_project_names(written, tmp_path, monkeypatch, capsys):
+def test_an_audit_without_arguments_audits_the_configured_subjects(written, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     written(GOOD.replace('baseline = "kept/efficiency.json"\n', ""))
     assert main(["audit", "--format", "json"]) == 2

@@ -78,7 +78,7 @@ def test_reports_that_say_the_same_differ_in_nothing(changes):
         (lambda s: s[0]["instances"].pop(), [("token", "tokens per call", "unclear")]),
     ],
 )
-def test_every_change_is_told_and_weighed(changes, change, told):
+def test_every_change_is_listed_and_weighed(changes, change, told):
     found = changes(change)
     assert [(one.subject, one.what, one.effect) for one in found.changes] == told
     assert found.exit_code == any(effect == "worse" for _, _, effect in told)
@@ -96,7 +96,7 @@ def test_a_failure_on_record_is_worse_than_a_pass_and_better_than_one_that_is_no
     )
 
 
-def test_the_command_tells_the_worst_first_and_where_most_is_lost(changes, tmp_path, capsys):
+def test_the_command_lists_the_worst_change_first(changes, tmp_path, capsys):
     changes(lambda subjects: (slower(subjects), subjects[0].update(rule="token")))
     files = [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
     assert main(["diff", *files]) == 1
@@ -151,7 +151,7 @@ def test_files_that_are_no_reports_are_refused(tmp_path, capsys, text, message):
         (lambda s: s[0]["instances"].append(s[0]["instances"][0]), "is the digest of an instance above, too"),
     ],
 )
-def test_numbers_and_words_of_reports_are_not_believed(changes, tmp_path, change, message):
+def test_impossible_values_in_reports_are_refused(changes, tmp_path, change, message):
     with pytest.raises(InvalidInputError) as caught:
         changes(change)
     assert message in str(caught.value)

@@ -29,7 +29,7 @@ def test_every_verifier_is_lossless_and_below_its_own_optimum():
         assert 1 <= row.block_efficiency <= row.optimum + figures.TOLERANCE
 
 
-def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
+def test_trees_that_are_too_large_are_named_in_the_table(monkeypatch):
     monkeypatch.setattr(figures, "MAX_PLAN_TUPLES", 80)
     monkeypatch.setattr(figures, "MAX_TEXT_LAW_TUPLES", 120)
     result = table(["block_transport", "greedy_multipath_carry", "greedy_block"])

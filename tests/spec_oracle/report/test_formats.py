@@ -124,7 +124,7 @@ def test_prompts_claims_and_specimens_follow_their_schemas(matrix):
     assert validate("specimens", specimens.FORMATS["json"](matrix))["exit_code"] == 0
 
 
-def test_what_the_schemas_do_not_know_is_refused(report):
+def test_fields_unknown_to_the_schemas_are_refused(report):
     data = json.loads(AUDIT_FORMATS["json"](report))
     for spoil in (
         lambda d: d.update(extra=1),
@@ -169,7 +169,7 @@ def test_annotations_are_one_line_each_and_escaped(report):
     assert not any("title=token%3A" in line for line in lines)
 
 
-def test_pages_need_no_network_and_no_script_and_escape_what_they_are_told(report, matrix):
+def test_pages_need_no_network_and_no_script_and_escape_all_text(report, matrix):
     for text in (AUDIT_FORMATS["html"](report), specimens.FORMATS["html"](matrix)):
         assert not re.search(r"<script|<link(?! rel=\"icon\" href=\"data:)|@import|url\(| src=", text)
         assert "prefers-color-scheme: dark" in text
@@ -221,7 +221,7 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     assert len([step for step in steps if "spec-oracle explain joint" in step]) == 1
 
 
-def test_the_text_begins_with_what_is_open_and_says_each_thing_once(report):
+def test_the_text_begins_with_open_checks_and_repeats_nothing(report):
     text = AUDIT_FORMATS["text"](report)
     *sections, table, closing = text.removesuffix("\n").split("\n\n")
     assert len(table.splitlines()) == 2 + len(report.subjects)
@@ -248,7 +248,7 @@ def test_the_text_begins_with_what_is_open_and_says_each_thing_once(report):
     )
 
 
-def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(report):
+def test_checks_skipped_after_joint_are_one_line_and_statistics_need_v(report):
     joint = CheckResult("joint", Status.FAILED, "total variation 0.1 on 'peaked'", how=How.PROVEN)
     others = [CheckResult(name, Status.SKIPPED, "joint failed") for name in ("shapes", "length", "scale")]
     detail = "nothing was written; 4 calls"
@@ -262,7 +262,7 @@ def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(rep
     assert "chance of any false alarm" not in text
 
 
-def test_what_hinders_several_checks_is_said_once(report):
+def test_one_obstacle_of_several_checks_is_one_line(report):
     gone = "http://here stopped answering"
     checks = [CheckResult(name, Status.INCONCLUSIVE, gone) for name in ("shapes", "streams", "batch")]
     sampled = CheckResult("joint", Status.INCONCLUSIVE, "25 samples are as expected", how=How.SAMPLED)

@@ -46,7 +46,7 @@ def undecided(detail, name="shapes", **more):
 BAD_INPUT = failed("bad-input", "NaN rows: token 0 is emitted", remarks=Remarks(do="add --skip bad-input"))
 
 
-def test_headlines():
+def test_headlines_state_verdict_and_reach():
     none = "; no difference on 8 toy instances"
     assert headline(one()) == f"mine:verify: lossless{none}"
     assert headline(one(BAD_INPUT)) == f"mine:verify: lossless, but bad-input failed{none}"
@@ -79,12 +79,12 @@ def test_evidence_has_the_words_of_checks(evidence, how, word):
     assert evidence_word(one(replace(JOINT, how=how), evidence=evidence)) == word
 
 
-def test_failures_of_the_distribution_come_first_and_what_is_not_decided_later():
+def test_failures_of_the_distribution_come_before_open_checks():
     checks = (undecided("few"), BAD_INPUT, failed("batch"), replace(BAD_INPUT, known="issue 7"))
     assert [check.name for check in open_checks(one(*checks))] == ["batch", "bad-input", "shapes"]
 
 
-def test_the_table_shows_the_total_variation_of_what_failed_and_what_is_open():
+def test_the_table_shows_the_total_variation_of_failed_and_open_checks():
     def row(*checks, **more):
         head, (cells,) = audit_table(report_of(one(*checks, total_variation=1e-17, **more)))
         return dict(zip(head, cells, strict=True))
@@ -162,11 +162,11 @@ def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
         ),
     ],
 )
-def test_what_to_do(check, command, does):
+def test_the_do_line_names_the_next_step(check, command, does):
     assert what_to_do(one(check), command) == does
 
 
-def test_what_to_do_about_a_broken_contract_and_nothing():
+def test_a_broken_contract_has_a_do_line_and_a_pass_has_none():
     broken = one(failed("joint", cause=Cause.BROKEN_CONTRACT), verdict=SubjectVerdict.BROKEN)
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
     assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
@@ -174,7 +174,7 @@ def test_what_to_do_about_a_broken_contract_and_nothing():
     assert "do:" not in audit_to_text(report_of(one()))
 
 
-def test_an_inconclusive_verdict_waits_for_what_is_undecided():
+def test_the_do_line_is_of_the_undecided_check_before_failures_of_others():
     few = undecided("too few", "joint", remarks=Remarks(do="--budget 90"))
     open_ = one(few, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE)
     assert what_to_do(open_) == "spec-oracle audit mine:verify --budget 90"
@@ -194,7 +194,7 @@ def test_a_command_is_of_one_subject_and_keeps_options():
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_the_first_wrong_token_is_that_whose_probability_is(wrong):
+def test_the_first_wrong_token_is_the_first_with_a_wrong_probability(wrong):
     """Masses that move between texts that are alike up to there."""
     instance = Instance.context_free(["1/2", "1/2"], ["1/2", "1/2"], draft_length=2)
     actual = np.full((2, 2, 2), 1 / 8)

@@ -84,7 +84,7 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
     assert ("━" in shown) is is_long
 
 
-def test_the_bar_says_what_runs_and_steps_have_no_line(monkeypatch):
+def test_the_bar_names_the_running_subject_and_steps_have_no_line(monkeypatch):
     console = on(80)
     with progress.showing_progress(console) as tell:
         tell("mine: joint passed, 0.3 s", 1, 9, step=True, now="mine: shapes, 1 s")
@@ -102,7 +102,7 @@ def test_without_a_terminal_steps_have_lines_and_names_are_no_emoji():
     assert console.file.getvalue() == "[1/9] bad:x: joint passed, 0.3 s\n"
 
 
-def test_without_a_terminal_a_line_says_what_runs_whenever_there_was_none(monkeypatch):
+def test_without_a_terminal_a_line_names_the_running_check_after_silence(monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.01)
     console = Console(file=io.StringIO())
 

@@ -45,12 +45,12 @@ def test_a_server_that_is_not_there_is_one_line(capsys, monkeypatch):
     ("argument", "value"),
     [("--field", "no-sign"), ("--temperature", "0"), ("--tokens", "1"), ("--skip", "x")],
 )
-def test_a_mistake_is_told_before_anything_is_asked(argument, value, capsys):
+def test_mistakes_are_reported_before_any_request(argument, value, capsys):
     assert main(["audit-server", "http://127.0.0.1:9", argument, value]) == 3
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_help_says_what_is_and_is_not_proven(capsys):
+def test_the_help_states_the_limits_of_a_verdict(capsys):
     with pytest.raises(SystemExit):
         main(["audit-server", "--help"])
     assert "it is no proof" in capsys.readouterr().out

@@ -28,7 +28,7 @@ def test_impossible_counts_are_reported(tokens, ended, accepted, words):
     assert bool(found) is bool(words)
 
 
-def test_counters_since():
+def test_counters_are_differences():
     assert DraftCounts(9, 4).since(DraftCounts(5, 1)) == DraftCounts(4, 3)
     assert DraftCounts(None, 1.5).since(DraftCounts(None, 0.0)) == DraftCounts(None, 1.5)
     assert DraftCounts(1, 1) + DraftCounts(None, 2) == DraftCounts(None, 3)

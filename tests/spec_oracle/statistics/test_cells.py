@@ -26,7 +26,7 @@ def test_rare_outcomes_are_joined_until_each_cell_is_large_enough():
     assert cells.hidden_mass == pytest.approx(0.3)
 
 
-def test_what_is_left_over_joins_the_last_cell():
+def test_the_remainder_joins_the_last_cell():
     cells = pooled_cells([0.3, 0.3, 0.4], draws=100)
     assert cells.cell_of.tolist() == [0, 0, 0]
     cells = pooled_cells([0.5, 0.5], draws=100)

@@ -11,7 +11,7 @@ def test_the_parts_add_up_to_the_rate(tests):
     assert tests * split(DEFAULT_ALPHA, tests) == pytest.approx(DEFAULT_ALPHA, rel=1e-12)
 
 
-def test_what_cannot_be_split_is_refused():
+def test_shares_that_cannot_be_split_are_refused():
     with pytest.raises(InvalidInputError, match="tests: expected at least 1, got 0"):
         split(0.1, 0)
     with pytest.raises(InvalidInputError, match="alpha"):

@@ -30,7 +30,7 @@ def judge(test, counts, law, **rates):
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_a_right_law_stands(test):
+def test_a_right_law_passes(test):
     """False alarm: 2e-9 at most."""
     counts = np.random.default_rng(0).multinomial(DRAWS, LAW)
     assert judge(test, counts, LAW, alpha=ALPHA).passed

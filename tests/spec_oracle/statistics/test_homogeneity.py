@@ -31,7 +31,7 @@ def test_laws_as_far_apart_as_is_stated_are_found():
     assert sum(result.passed for result in found(LAW, apart, 400, 1e-6)) < 7
 
 
-def test_one_cell_tells_nothing():
+def test_one_cell_detects_nothing():
     result = homogeneity([10, 0], [10, 0], alpha=0.01)
     assert result.passed
     assert result.smallest_detectable_tv == np.inf

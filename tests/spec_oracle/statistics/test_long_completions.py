@@ -89,7 +89,7 @@ def test_2000_right_completions_are_called_wrong_within_the_rate():
 
 
 @pytest.mark.parametrize(("doubt", "is_found"), [(1e-9, True), (0.2, False)])
-def test_what_is_not_known_of_rows_is_allowed_for(doubt, is_found):
+def test_uncertainty_of_rows_is_allowed_for(doubt, is_found):
     """Drafts that are always accepted show, unless rows may be off by as much."""
     assert (run(0, 300, "always-accept", doubt=doubt).p_value <= 1e-3) == is_found
 
@@ -123,7 +123,7 @@ def test_a_bet_finds_the_size_that_it_states_with_fewer_tokens_than_counts_need(
     assert sum(run(seed, count, defect).p_value <= RATE for seed in range(8)) >= 7
 
 
-def test_orders_see_what_the_theory_says():
+def test_orders_detect_the_share_that_theory_predicts():
     """A correction from p shows nearly whole by p/q, and not by p; a temperature is the reverse."""
     p, q = rows(np.random.default_rng(1), 2000)
     for defect, order in (("corrects-from-p", "by p/q"), ("temperature", "by p")):
@@ -147,7 +147,7 @@ def test_a_bias_from_a_late_token_on_is_seen_there():
     assert max(late["tokens 17 to 32"], late["token 2"]) < 3
 
 
-def test_what_goes_wrong_behind_a_rejection_is_seen_there():
+def test_a_defect_after_rejections_is_found_there():
     """The token behind a correction is the draft's: the token rule says what probably was a correction."""
     rng = np.random.default_rng(4)
     p, q = rows(rng, 3000)
@@ -217,7 +217,7 @@ def at_places(is_wrong, tokens, completions, *, knows_positions=True):
     ],
     ids=["every 64th of a completion", "every 32nd of prompt and completion", "the fifth"],
 )
-def test_what_is_wrong_at_a_place_is_found_there(is_wrong, tokens, completions, where):
+def test_a_defect_at_one_place_is_found_there(is_wrong, tokens, completions, where):
     """Of drafts that are always accepted at 800 places one in a thousand would be missed."""
     evidence = at_places(is_wrong, tokens, completions)
     assert evidence.p_value <= RATE
@@ -225,7 +225,7 @@ def test_what_is_wrong_at_a_place_is_found_there(is_wrong, tokens, completions, 
     assert at_places(lambda place, _: place < 0, tokens, completions).p_value > RATE
 
 
-def test_what_is_wrong_at_the_last_places_of_the_longest_context_is_found_there():
+def test_a_defect_at_the_end_of_the_longest_context_is_found_there():
     """Behind the first 64 places no other test looks at a single one."""
 
     def at_the_end(size, completions=300, tokens=97):
@@ -269,7 +269,7 @@ def after_few_rows(swap):
     return evidence
 
 
-def test_what_cancels_in_one_order_is_found_after_equal_rows():
+def test_a_defect_that_cancels_in_one_order_is_found_after_equal_rows():
     """A total variation of 0.08 after two of three rows; missed in one of a thousand."""
     evidence = after_few_rows(0.08)
     assert evidence.p_value <= RATE

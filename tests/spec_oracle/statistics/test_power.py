@@ -168,7 +168,7 @@ def test_draws_needed_for_one_percent_at_1e9_among_sixteen():
 
 
 @pytest.mark.parametrize("slack", [0.003, 0.3])
-def test_what_a_law_leaves_open_is_not_found_by_any_number_of_draws(slack):
+def test_no_number_of_draws_finds_mass_that_the_law_leaves_open(slack):
     """A normal law takes over where scipy's gives up: about 10^8 / slack^2 draws."""
     law = np.full(20, 0.05)
     at = int(LARGEST_NONCENTRALITY / support_cells(law).largest_distance(law, slack))

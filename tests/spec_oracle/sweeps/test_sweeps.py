@@ -134,7 +134,7 @@ def test_plans_that_make_no_sense_are_refused(tmp_path, text, message):
     assert message in str(error.value)
 
 
-def test_cells_that_were_refused_are_told_and_no_success(tmp_path, capsys):
+def test_refused_cells_are_counted_and_fail_the_run(tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(PLAN.replace('"block"', '"blok"'))
     assert main(["sweep", str(tmp_path / "plan.toml"), "--jobs", "1"]) == 3
     assert '8 cells, 4 of them refused: see "error"' in capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_kinds_are_what_their_names_say():
         ({"draft_length": 2}, 'context "0,0": is missing'),
     ],
 )
-def test_errors_name_what_is_wrong(tmp_path, change, message):
+def test_errors_name_the_argument(tmp_path, change, message):
     data = {key: value for key, value in {**GOOD, **change}.items() if value is not None}
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(data))
@@ -125,7 +125,7 @@ def test_numbers_without_end_are_refused_at_once(tmp_path, written, message):
     ],
     ids=["exponent", "two", "infinity", "nan", "900 digits", "9,000 digits"],
 )
-def test_what_is_no_probability_is_named(value, message):
+def test_entries_that_are_no_probabilities_are_named(value, message):
     target = {**GOOD["target"], "0": [value, 0.9]}
     with pytest.raises(InvalidInputError) as caught:
         Instance.from_json({**GOOD, "target": target})

@@ -66,7 +66,7 @@ def test_joint_law_is_the_product_of_the_rows(instance):
 
 
 @given(instances())
-def test_after_is_the_model_of_what_follows(instance):
+def test_after_is_the_model_of_continuations(instance):
     model = instance.target
     for context in [(0,), (1, 0), (0, 1, 1), (1, 1, 0, 1)]:
         later = model.after(context)

@@ -88,7 +88,7 @@ def test_planted_defects_are_proved(engine):
     assert found.total_variation > 0.1
 
 
-def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
+def test_defects_of_later_calls_are_found():
     found = report_on(engines.WrongAfterTwo, replace(QUICK, checks=()))
     assert statuses(found)["joint"] is Status.PASSED
 

@@ -122,7 +122,7 @@ def test_reasons_are_those_for_which_completions_end():
     assert "it is the limit" in outcome(AlwaysStop()).detail
 
 
-def test_what_is_not_reported_is_said():
+def test_missing_log_probabilities_are_named():
     assert outcome(Silent()).detail.startswith("none are reported; ")
     assert outcome(Stepwise()).status is Status.NOT_APPLICABLE
 

@@ -39,7 +39,7 @@ def specimen(name):
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_what_breaks_late_is_found(name, monkeypatch):
+def test_late_defects_are_found(name, monkeypatch):
     if name.startswith("corner-"):  # five places of a completion
         set_effort(monkeypatch, ENGINE_LONG_COUNT=150)
     found = judged(specimen(name))
@@ -108,7 +108,7 @@ class Forbidden(engines.Right):
         return [1 / 3, 1 / 3, 1 / 3]
 
 
-def test_tokens_of_probability_0_are_told_apart_from_rounding():
+def test_tokens_of_probability_0_are_distinguished_from_rounding():
     found = judged(Forbidden())
     assert found.status is Status.FAILED
     assert "where it has probability 0" in found.detail

@@ -162,7 +162,7 @@ def test_an_undecided_call_hides_no_defect_after_another_pattern():
     assert "after accepted lengths 0-0" in found.detail
 
 
-def test_what_may_be_rounding_is_undecided_and_takes_no_completions():
+def test_deviations_that_may_be_rounding_are_undecided_and_take_no_completions():
     found = judged(SlightlyWrong(draft_length=1, more=1.00001), rounding=Rounding(1e-9, unsure=1e-3))
     assert (found.status, found.cause, found.measured.draws) == (Status.INCONCLUSIVE, Cause.UNDECIDED, 0)
     assert "cannot be told from rounding" in found.detail

@@ -154,7 +154,7 @@ def test_rows_in_float64_keep_the_tight_tolerance(kind, moved, verdict):
     assert not [note for note in found.remarks.notes if "counts as rounding" in note and not moved > 1e-6]
 
 
-def test_what_is_known_by_one_way_is_the_number_type():
+def test_with_one_way_to_rows_the_number_type_bounds_rounding():
     assert measured(SteppingEngine()).a_token == FLOAT32_ROUNDING
     assert "next_token_probs returns float64" in str(measured(SteppingEngine()))
     assert measured(summed()).a_token == FLOAT32
@@ -172,7 +172,7 @@ def test_rows_in_bfloat16_are_read():
     assert found.may_explain(1e-3)
 
 
-def test_twice_what_two_ways_differ_by_counts():
+def test_twice_the_difference_of_two_ways_bounds_rounding():
     engine = summed(Measured, offset=30.0)
     along = engine.rows_along((0,), (1, 2, 0, 1, 2, 0))
     assert len(along) == 6

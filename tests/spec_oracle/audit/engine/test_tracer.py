@@ -62,7 +62,7 @@ def test_slow_runs_end_at_twice_the_budget_although_few_runs_are_always_allowed(
     assert traced(clock, slow) == (needed, True)
 
 
-def test_what_was_traced_is_traced_again_once_and_more_often_only_while_time_is_left(clock):
+def test_a_trace_is_repeated_once_and_more_often_only_while_time_is_left(clock):
     def find():
         clock.now += 1.0
 

@@ -298,7 +298,7 @@ def test_the_accepted_length_is_compared_with_the_declared_rule():
     assert "accepted length is not that of 'traversal': total variation 0.1" in length.detail
 
 
-def test_a_rule_that_declares_none_is_identified_by_what_it_emits():
+def test_an_undeclared_rule_is_identified_by_its_emissions():
     found, length = length_of(Declared("recursive_rejection_distinct", frozenset({"distinct"})))
     assert (found.rule, found.rule_identified) == ("recursive_rejection_distinct", True)
     assert length.status is Status.PASSED

@@ -100,7 +100,7 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless():
 
 
 @pytest.mark.usefixtures("full_effort")
-def test_what_is_wrong_in_a_type_that_does_not_count_is_told():
+def test_a_failure_in_a_type_that_does_not_count_is_a_note():
     subject = SamplerSubject("mine", SamplerCode(specimens()["sums-in-the-rows-type"].function))
     result, counted = (
         result_of("scale", subject, Context(shapes=limits))
@@ -175,7 +175,7 @@ def test_built_in_rules_answer_broken_input_inside_the_support(name):
         assert result.status is Status.PASSED, result.detail
 
 
-def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
+def test_a_slow_function_skips_what_its_budget_does_not_allow():
     def slow(*arguments):
         time.sleep(0.01)
         return TOKEN(*arguments)
@@ -189,7 +189,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 
 
 @pytest.mark.usefixtures("less_effort")
-def test_several_paths_run_what_is_made_for_them():
+def test_samplers_of_several_paths_run_every_check():
     function = as_sampler(verifiers.get("recursive_rejection"))
     sizes = {"vocabularies": (3,), "lengths": (1,), "batches": (1, 3), "paths": (1, 2)}
     report, checks = audited(function, num_paths=2, draft_length=1, budget=60.0, **sizes)
@@ -268,7 +268,7 @@ def test_options_that_make_no_sense_are_refused(options):
         AuditOptions(**options)
 
 
-def test_what_the_user_leaves_out_is_told_and_does_not_fail_the_run():
+def test_skipped_checks_are_listed_and_do_not_fail_the_run():
     skip = {"scale": "", "streams": "no seeds"}
     report, checks = audited(TOKEN, "inputs-kept", *skip, skip=skip)
     assert statuses(checks)[Status.PASSED] == {"joint", "inputs-kept"}

@@ -83,7 +83,7 @@ def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
     return plain(draft_tokens, draft_probs, target_probs, generator)
 
 
-def test_what_cannot_be_traced_is_sampled_and_the_report_says_so():
+def test_untraceable_code_is_sampled_and_the_report_says_so():
     found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=1, vocab_size=2, checks=())))
     assert found.evidence is Evidence.STATISTICAL
     assert found.verdict is SubjectVerdict.LOSSLESS
@@ -225,7 +225,7 @@ def test_a_generator_may_be_keyword_only(thing):
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
 
 
-def test_where_samples_contradict_what_was_traced_the_figures_are_theirs():
+def test_figures_come_from_samples_where_they_contradict_the_trace():
     """All requests of a call share their uniforms: each is right where it is traced alone."""
     function = specimens()["one-uniform-vector-for-the-batch"].function
     options = AuditOptions(checks=("joint",), shrink=False, budget=20.0)

@@ -88,7 +88,7 @@ def test_block_verification_on_reused_positions_is_lossy_over_calls():
 
 
 @pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
-def test_what_never_looks_twice_is_not(engine):
+def test_block_verification_that_reads_each_position_once_passes(engine):
     assert calls(engine, 0.5).status is Status.PASSED
 
 

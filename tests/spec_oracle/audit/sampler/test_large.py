@@ -60,7 +60,7 @@ def test_all_cells_are_equally_likely_at_every_position(kind, cells):
         assert np.allclose(np.bincount(cell, target, minlength=cells), 1 / cells)
 
 
-def test_as_many_samples_are_planned_as_detect_what_is_promised():
+def test_enough_samples_are_planned_for_the_promised_power():
     law = np.full(16, 1 / 16)
     needed = draws_needed_by_g(LARGE_TV, law, alpha=RATE)
     assert smallest_detectable_tv_by_g(needed, law, alpha=RATE) <= LARGE_TV

@@ -259,7 +259,7 @@ EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind
 
 
 @pytest.mark.parametrize("shape", EAGER_AT, ids=str)
-def test_samples_follow_what_was_traced_of_wrong_code(shape):
+def test_samples_confirm_the_trace_of_wrong_code(shape):
     """A chi-square test; its false-alarm rate is 1e-6."""
     found, confirm = traced_place(SamplerCode(too_eager), shape)
     assert found.is_wrong
@@ -274,14 +274,14 @@ def test_samples_follow_what_was_traced_of_wrong_code(shape):
     confirm()
 
 
-def test_samples_contradict_what_was_traced_of_right_code():
+def test_samples_contradict_a_false_trace_of_right_code():
     found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert found.is_wrong
     with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
         confirm()
 
 
-def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypatch):
+def test_few_samples_without_a_traced_decision_are_no_evidence(monkeypatch):
     monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: False)
     found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert not found.traced.is_decided

@@ -54,7 +54,7 @@ def test_the_right_rule_passes_by_its_own_noise():
 
 
 @pytest.mark.parametrize("engine", [Engine(bias=-0.1), Engine(late=0.5)], ids=["uniforms", "noise"])
-def test_what_differs_in_law_is_found_by_the_rows(engine):
+def test_a_wrong_distribution_is_found_by_replay(engine):
     check = joint_of(engine, 20.0)
     assert check.status is Status.FAILED
     assert check.how is How.REPLAYED

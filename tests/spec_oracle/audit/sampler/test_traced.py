@@ -137,7 +137,7 @@ def test_numbers_kept_of_a_run_are_drawn_when_it_is_over(draw, chance):
     assert values == pytest.approx([float(number) for number in numbers])
 
 
-def test_what_cannot_be_drawn_is_an_error_of_the_code_that_kept_it():
+def test_a_kept_number_that_cannot_be_drawn_is_an_error_of_the_code():
     first, second = kept_numbers(2, lambda generator: generator.random())
     with pytest.raises(TypeError, match="two random numbers are added"):
         first + second

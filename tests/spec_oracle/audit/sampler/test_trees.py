@@ -144,7 +144,7 @@ def test_parents_that_a_call_changes_are_named():
     assert found.detail.startswith("parents changed during the call")
 
 
-def test_larger_trees_find_what_small_ones_do_not_reach():
+def test_larger_trees_find_defects_that_small_ones_miss():
     """The row after the third of several siblings is that of the first: small trees have two at most."""
 
     def third_child(tokens, parents, draft_probs, target_probs, generator):

@@ -99,7 +99,7 @@ def notes_on(function, check="", *, verdict=SubjectVerdict.LOSSLESS):
     ],
     ids=["waits for a size", "waits for broken input", "nobody calls it"],
 )
-def test_lines_that_did_not_run_are_named_but_not_what_raises(function, place):
+def test_lines_that_did_not_run_are_named_except_raise_statements(function, place):
     (note,) = notes_on(function)
     assert note.startswith("not judged, because it was not seen to run: ")
     assert note.endswith(place)

@@ -183,7 +183,7 @@ def test_a_little_time_is_inconclusive():
 
 @pytest.mark.parametrize("budget", [NO_TIME, 60.0])
 @pytest.mark.parametrize("function", [raising, out_of_range])
-def test_what_is_no_verifier(function, budget):
+def test_functions_that_are_no_verifiers_are_broken(function, budget):
     options = AuditOptions(instances=INSTANCES, shrink=False, budget=budget, checks=())
     assert audit(function, options=options).subjects[0].verdict is SubjectVerdict.BROKEN
 

@@ -88,7 +88,7 @@ def certain_at_257(x, q, p, rng):
     return np.concatenate([x, p[:, -1:].argmax(-1)], axis=1), np.full(len(x), x.shape[1])
 
 
-def test_a_shape_without_a_random_decision_leaves_what_was_traced_elsewhere(monkeypatch):
+def test_a_shape_without_a_random_decision_keeps_the_trace_of_others(monkeypatch):
     """Where too few samples confirm what came out there, the shape is not traced, and sampled."""
     set_effort(monkeypatch, CLAIM_SECONDS=0.0)
     only = {
@@ -104,7 +104,7 @@ def test_a_shape_without_a_random_decision_leaves_what_was_traced_elsewhere(monk
     assert "V 257" in found.detail
 
 
-def test_what_is_declared_must_make_sense():
+def test_impossible_shape_options_are_refused():
     with pytest.raises(InvalidInputError, match="layouts"):
         AuditOptions(layouts=["diagonal"])
     with pytest.raises(InvalidInputError, match="vocabularies: expected at least 2, got 1"):

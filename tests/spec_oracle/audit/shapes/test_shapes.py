@@ -71,7 +71,7 @@ def test_the_first_shapes_have_every_value_and_cost_little(fewer):
         assert {shape.kind for shape in first if shape.vocab_size >= 257} <= {"special", "zero"}
 
 
-def test_how_much_was_tried_is_said_with_what_is_missing():
+def test_coverage_is_printed_with_missing_values():
     extent = Extent(design(num_paths=(1,)), {"layout": ("contiguous",)}, {"dtype": ("float16", "bfloat16")})
     tried = [shape for shape in extent.design.shapes if shape.vocab_size < 65_537 and shape.kind != "near"]
     assert extent.missing(tried) == {"vocab_size": [65_537, 151_936], "kind": ["near"]}
@@ -116,7 +116,7 @@ def test_rows_are_exact_in_their_type_and_sum_to_one(dtype, vocab):
 
 @pytest.mark.parametrize("drafting", [law for law in Siblings if law is not Siblings.BEAM])
 @pytest.mark.parametrize("kind", AXES["kind"])
-def test_the_likely_drafts_of_a_tree_have_all_probability_but_what_is_told(drafting, kind):
+def test_the_likely_drafts_of_a_tree_leave_out_the_stated_probability(drafting, kind):
     tree = tree_of(Shape(17, 4, num_paths=2, kind=kind), 3, drafting)
     assert sum(tree.likely.values()) + tree.unseen == pytest.approx(1, abs=1e-12)
     assert tree.unseen < 1e-6
@@ -205,7 +205,7 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
         assert moved < tolerance(dtype, 3, 50)
 
 
-def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
+def test_coverage_lists_the_weakest_evidence_of_each_value_first():
     right = Shape(3, 2)
     wrong = replace(right, vocab_size=128, dtype="float16")
     tried = TriedShapes(Siblings.INDEPENDENT, None)

@@ -106,7 +106,7 @@ def test_coins_land_as_their_chance_demands():
     assert coins.tolist() == [0.0, 1.0] * 50
 
 
-def test_other_laws_are_as_always():
+def test_other_distributions_draw_as_always():
     with edge_draws("numpy", 0) as edges:
         normal = [*edges.generator.normal(size=300), *np.random.normal(size=300)]
         edges.generator.integers(5, size=10)
@@ -131,7 +131,7 @@ def test_choices_are_extreme_and_possible():
         assert {1, 3} <= set(indices) <= {1, 2, 3}
 
 
-def test_everything_is_as_before_afterwards():
+def test_patched_functions_are_restored():
     before = (np.random.rand, random.random, torch.get_rng_state().tolist())
     with edge_draws("torch", 0):
         torch.rand(3), np.random.rand(3), random.random()

@@ -36,14 +36,14 @@ def test_rejection_sampling_is_exact():
     assert call_law(lambda: rejection_sampling(0.6006), bool)[True] == pytest.approx(0.3 / 0.6006, abs=1e-12)
 
 
-def test_what_is_cut_is_the_error_bound():
+def test_the_error_bound_is_the_probability_cut_off():
     law = call_law(coins_until_tails, int)
     missing = 1 - math.fsum(law.values())
     assert 0 < missing < 1e-12
     assert all(abs(chance - 0.5 ** (heads + 1)) <= missing for heads, chance in law.items())
 
 
-def test_too_much_to_cut_is_told(monkeypatch):
+def test_a_tree_too_large_to_cut_raises(monkeypatch):
     def loops():
         return [coins_until_tails() for _ in range(5)]
 
@@ -54,7 +54,7 @@ def test_too_much_to_cut_is_told(monkeypatch):
         enumerate_calls(coins_until_tails)
 
 
-def test_a_run_without_end_is_told():
+def test_an_endless_run_raises():
     def forever():
         while random.random() < 1:
             pass
@@ -118,7 +118,7 @@ def test_foreign_errors_go_through(error):
         enumerate_calls(failing)
 
 
-def test_an_error_that_ours_led_to_is_ours():
+def test_an_error_caused_by_tracing_is_reported_as_ours():
     def failing():
         try:
             return math.sqrt(random.random())

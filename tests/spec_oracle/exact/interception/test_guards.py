@@ -144,13 +144,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_would_matter_is_not_left_out(name):
+def test_guards_that_change_the_winner_are_not_traced(name):
     """So large a guard changes the winner: it is not traced, and the line is one of the code's."""
     with pytest.raises(CannotTraceError, match=r"at .*test_guards\.py:\d+: "):
         enumerate_calls(WRONG[name])
 
 
-def test_several_guards_come_to_too_much():
+def test_small_guards_that_add_up_are_not_traced():
     """Each is small enough, but both numbers are tested."""
     with pytest.raises(CannotTraceError, match="guards of noise change the distribution by up to 3e-05"):
         enumerate_calls(lambda: sum(bool(u < 0.3) for u in torch.rand(2).clamp(min=1.5e-5)))

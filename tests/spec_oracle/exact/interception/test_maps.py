@@ -53,7 +53,7 @@ def test_thresholds_outside_the_range():
     assert maps.threshold(power(IDENTITY, -1.0), 0.0) == (math.inf, False)
 
 
-def test_normal_forms():
+def test_maps_have_normal_forms():
     assert exp(log(IDENTITY)) == IDENTITY
     assert affine(affine(IDENTITY, 1.0, -1.0), 1.0, -1.0) == IDENTITY
     assert power(power(IDENTITY, -1.0), -1.0) == IDENTITY

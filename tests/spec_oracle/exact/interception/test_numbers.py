@@ -182,7 +182,7 @@ def test_other_threads_are_refused(name):
         enumerate_calls(lambda: IN_THREADS[name](0.3))
 
 
-def test_what_an_old_thread_cannot_decide_fails_the_run():
+def test_a_decision_in_an_older_thread_fails_the_run():
     def asks():
         u = uniform()
         ASKED.put(lambda: math.sin(u))
@@ -220,7 +220,7 @@ def test_steps_are_refused_where_rounding_decides():
         call_law(lambda: np.floor(uniform() * 100) / 100 * 0.7 < 0.29 * 0.7, bool)
 
 
-def test_orders():
+def test_sorting_and_argmax_have_the_law_of_a_race():
     weights = np.array([0.2, 0.5, 0.3])
 
     def places(function):
@@ -282,7 +282,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_the_rest_is_refused(name):
+def test_unsupported_operations_are_refused(name):
     with pytest.raises(CannotTraceError, match=r"at .*test_numbers|return value"):
         enumerate_calls(REFUSED[name])
 
@@ -377,7 +377,7 @@ def test_every_run_of_a_race_finds_its_formulas_known(monkeypatch):
     assert len(computed) == 211  # once, not once in each of 140 runs
 
 
-def test_what_is_known_of_fresh_noises_is_not_taken_for_those_that_were_compared():
+def test_facts_about_fresh_noises_do_not_hold_for_compared_ones():
     run, _ = _race_of(211, before=False)
     call_law(run, int)
     compared, _ = _race_of(211, before=True)

@@ -51,7 +51,7 @@ def test_every_way_to_draw_a_token(name):
     assert law(DRAWS[name]) == pytest.approx(LAW, abs=1e-14)
 
 
-def test_uniform_integers():
+def test_integers_are_uniform():
     third = pytest.approx({0: 1 / 3, 1: 1 / 3, 2: 1 / 3})
     assert law(lambda: RNG.integers(3)) == third
     assert law(lambda: RNG.integers(1, 3, endpoint=True) - 1) == third
@@ -92,7 +92,7 @@ def test_clipping_is_a_decision():
     assert outcomes == pytest.approx({(True,): 0.25, (False,): 0.75})
 
 
-def test_shuffle():
+def test_shuffles_are_uniform():
     def function():
         deck = [0, 1, 2]
         random.shuffle(deck)

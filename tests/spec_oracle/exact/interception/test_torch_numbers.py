@@ -148,7 +148,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_the_rest_is_refused(name):
+def test_unsupported_operations_are_refused(name):
     with pytest.raises(CannotTraceError, match="at .*test_torch_numbers"):
         enumerate_calls(REFUSED[name])
 

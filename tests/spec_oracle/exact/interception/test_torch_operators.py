@@ -137,7 +137,7 @@ def test_products_of_uniforms():
     assert outcomes[True, False] == pytest.approx(0.1 - 0.4 * math.log(0.5 / 0.4), abs=1e-14)
 
 
-def test_bernoulli():
+def test_bernoulli_has_its_chances():
     assert law(lambda: torch.bernoulli(WEIGHTS[:2])) == pytest.approx(
         {(0.0, 0.0): 0.4, (0.0, 1.0): 0.4, (1.0, 0.0): 0.1, (1.0, 1.0): 0.1}
     )

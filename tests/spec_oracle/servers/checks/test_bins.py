@@ -38,7 +38,7 @@ def test_the_law_of_cells_is_that_of_the_model(smallest, top_k):
     assert np.all(tree.slack < 1e-3)
 
 
-def test_a_fine_tree_tells_all_texts_apart():
+def test_a_fine_tree_has_a_bin_for_every_text():
     stand_in, server, tree = tree_of(smallest=1e-12)
     number = sum(len(list(stand_in.texts(prompt, LENGTH, {}))) for prompt in server.prompts)
     assert tree.is_whole.sum() == number
@@ -50,7 +50,7 @@ def test_a_coarse_tree_asks_for_few_rows():
     assert server.client.stand_in.calls["/completion"] <= 2 + 2 * LENGTH / 0.2
 
 
-def test_what_filters_rule_out_has_a_cell_of_probability_zero():
+def test_filtered_tokens_have_a_bin_of_probability_zero():
     _, _, tree = tree_of(smallest=1e-9, sampling=Sampling(top_k=2), vocab=8)
     assert tree.law[tree.leaves.index(IMPOSSIBLE)] == 0
 
@@ -64,7 +64,7 @@ def test_what_filters_rule_out_has_a_cell_of_probability_zero():
         ((), "stops after 0 of 3 tokens"),
     ],
 )
-def test_what_is_no_text_is_told(tokens, message):
+def test_completions_that_are_no_texts_are_refused(tokens, message):
     _, _, tree = tree_of(smallest=1e-6)
     with pytest.raises(ContractError, match=message):
         tree.bin(0, tokens)

@@ -197,7 +197,7 @@ def test_an_audit_ends_although_a_server_fails_and_keeps_what_it_saw(options, wh
     assert sum(check.measured.draws or 0 for check in server.checks) > 0 or options.get("after") == AT_ONCE
 
 
-def test_what_a_slow_server_said_is_kept(monkeypatch):
+def test_answers_of_a_slow_server_are_kept(monkeypatch):
     """At 3 requests a second there is no verdict in half a minute; completions that came are counted."""
     report, _ = audited(monkeypatch, seconds=0.3, budget=30.0)
     checks = {check.name: check for check in report.subjects[0].checks}

@@ -135,7 +135,7 @@ def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
 
 
 @pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
-def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
+def test_late_defects_do_not_show_in_short_texts(defect):
     """Without `long-texts` these defects would pass."""
     assert result_of("joint", subject(defect=defect, size=0.5), Context()).status is Status.PASSED
 
@@ -228,7 +228,7 @@ def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
     assert_within_their_rates(null_runs(monkeypatch, 2000), 2000)
 
 
-def test_rows_that_vary_widen_what_is_right_and_are_told():
+def test_varying_rows_widen_the_slack_and_are_reported():
     """Noise of 0.004 nats a token: a right server passes, and it takes more completions."""
     plan, found = ServerPlan(detect=0.06), []
     for noise in (0.004, 0.0):
@@ -272,7 +272,7 @@ def test_texts_without_drafts_do_not_pass(planted, assume, words):
     assert words in found.detail
 
 
-def test_texts_that_cannot_be_told_apart_do_not_pass():
+def test_indistinguishable_texts_do_not_pass():
     server = subject(sampling=Sampling(), vocab=100, plan=ServerPlan(requests=200, detect=0.5))
     found = result_of("joint", server, Context())
     assert found.status is Status.INCONCLUSIVE
@@ -359,7 +359,7 @@ def test_the_counterexample_is_the_model_s_and_can_be_asked_for():
     assert json.loads(AUDIT_FORMATS["json"](found))["subjects"][0]["counterexample"]["draws"] == shown.draws
 
 
-def test_a_server_that_dies_leaves_what_was_seen():
+def test_a_server_that_dies_leaves_a_report():
     class Mortal(StandIn):
         def respond(self, path, body, name=""):
             if sum(self.calls.values()) > 6000:
@@ -455,7 +455,7 @@ def test_shares_of_the_error_rate():
         (DraftCounts(None, 1.2), ""),
     ],
 )
-def test_what_never_happened(drafts, words):
+def test_events_that_never_happened_are_named(drafts, words):
     assert words in never_happened(drafts)
     assert bool(never_happened(drafts)) is bool(words)
 

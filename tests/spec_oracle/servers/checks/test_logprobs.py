@@ -41,7 +41,7 @@ def test_right_ones_pass(shape, more, entropy):
         ("behind", "the last are of tokens behind its end"),
     ],
 )
-def test_wrong_ones_are_found_and_named(shape, defect, words):
+def test_wrong_log_probabilities_are_found_and_named(shape, defect, words):
     """Six completions decide at most; the one that ends early shows what is behind its end."""
     sampling = Sampling(top_k=7) if defect == "behind" else None  # one that leaves the end of completions in
     found = outcome(shape=shape, defect=f"logprobs-{defect}", sampling=sampling)
@@ -77,7 +77,7 @@ def test_a_server_that_reports_none_is_not_asked():
         ({1: -0.5}, {}, 0.0),
     ],
 )
-def test_differences_of_what_both_list(first, second, expected):
+def test_only_tokens_that_both_rows_list_are_compared(first, second, expected):
     assert difference(first, second) == pytest.approx(expected)
     assert difference(second, first) == pytest.approx(expected)
 

@@ -22,7 +22,7 @@ def subject(detect=0.05, **options):
     return ServerSubject("here", server, ServerPlan(detect=detect))
 
 
-def test_the_plan_names_what_is_large_and_what_needs_less():
+def test_the_plan_names_large_checks_and_options_that_need_less():
     said = planned(subject(), SLOW, 300.0)
     assert said.removeprefix("plan: ").split("; ") == [
         "joint needs 7,564 completions: 18 minutes at 7 a second",
@@ -39,7 +39,7 @@ def test_the_plan_names_what_is_large_and_what_needs_less():
     ("seconds", "words"),
     [(400.0, "or --skip joint"), (400.0, "--detect 0.1"), (2000.0, "; 19 minutes in all")],
 )
-def test_the_plan_proposes_what_fits(seconds, words):
+def test_the_plan_proposes_options_that_fit(seconds, words):
     found = {"joint": SLOW["joint"], "long-texts": Need(33_000, "tokens", 500.0)}
     assert words in planned(subject(), found, seconds)
 
@@ -55,13 +55,13 @@ def test_the_budget_is_that_of_each_check():
     assert ends[0] < ends[1]
 
 
-def test_what_was_done_is_said_in_the_same_numbers():
+def test_the_last_line_uses_the_numbers_of_the_plan():
     joint = check_result(Status.PASSED, "", how=How.SAMPLED, draws=7000)
     done = [type(joint)(**{**vars(joint), "name": "joint", "seconds": 1000.0})]
     assert taken(SLOW, done) == "plan: joint 7,000 of 7,564 completions, 17 minutes"
 
 
-def test_an_audit_tells_its_plan_first_and_what_was_done_last():
+def test_an_audit_prints_its_plan_first_and_what_was_done_last():
     told = []
     skip = dict.fromkeys(["shapes", "streams", "batch", "long-texts"], "")
     found = audit_server(subject(detect=0.2), AuditOptions(budget=600.0, skip=skip), told.append)

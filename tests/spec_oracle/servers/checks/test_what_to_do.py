@@ -23,7 +23,7 @@ SKIP = [
     ],
     ids=["drafts are not counted", "no speculation", "too few"],
 )
-def test_what_is_open_names_what_to_do(served, options, do, capsys):
+def test_open_checks_have_a_do_line(served, options, do, capsys):
     with answering(StandIn(**served)) as url:
         assert main(["audit-server", url, "--detect", "0.3", *SKIP, *options]) == 2
     assert f"do: {do}" in capsys.readouterr().out

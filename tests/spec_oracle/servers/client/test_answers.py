@@ -50,7 +50,7 @@ def test_a_second_run_asks_nothing_again(tmp_path):
     assert re.fullmatch(r"answers of .*kept count again: \d+ as on \d{4}-\d\d-\d\d", said)
 
 
-def test_a_run_for_more_asks_for_what_is_missing(tmp_path):
+def test_a_longer_run_asks_only_for_missing_answers(tmp_path):
     _, sent, _ = audited(tmp_path / "kept")
     more, fresh, said = audited(tmp_path / "kept", requests=400, entropy=1)
     assert more.measured.draws > 200

@@ -62,7 +62,7 @@ def test_too_many_requests_are_sent_again_and_are_not_doubtful():
     assert client.failures == {"HTTP 429": 2}
 
 
-def test_what_is_refused_is_not_sent_again():
+def test_refused_requests_are_not_sent_again():
     stand_in = scripted((400, {"error": "no such field"}))
     with (
         serving(stand_in) as url,
@@ -92,7 +92,7 @@ def test_a_request_that_always_fails_ends_the_audit():
     assert stand_in.calls["/completion"] == 6
 
 
-def test_a_server_that_is_gone_is_told():
+def test_a_server_that_is_gone_is_reported():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -201,7 +201,7 @@ def test_every_request_is_bounded_in_time(begun, more):
         thread.join()
 
 
-def test_ctrl_c_ends_the_audit_and_is_told(monkeypatch):
+def test_ctrl_c_ends_the_audit_and_is_reported(monkeypatch):
     def interrupted(request):
         raise KeyboardInterrupt
 

@@ -33,7 +33,7 @@ def connected(sampling=None, **options):
     ("shape", "api", "prompt", "listed"),
     [("llama.cpp", LlamaCpp, tuple, 20), ("openai", OpenAI, tuple, 20), ("silent", OpenAI, str, 0)],
 )
-def test_what_a_server_speaks_is_found_out(shape, api, prompt, listed):
+def test_the_api_of_a_server_is_detected(shape, api, prompt, listed):
     server = connected(shape=shape)
     assert isinstance(server.api, api)
     assert {type(text) for text in server.prompts} == {prompt}
@@ -53,7 +53,7 @@ def test_fields_that_a_server_refuses_are_left_out():
     assert server.complete([Ask(server.prompts[0], 1, listed=5)])[0].logs
 
 
-def test_a_refusal_of_everything_is_told():
+def test_a_server_that_refuses_everything_is_reported():
     class Closed(StandIn):
         def respond(self, path, body, name=""):
             return (400, {}) if path.endswith("completions") else super().respond(path, body, name)
@@ -147,7 +147,7 @@ def test_letters_stand_for_tokens_where_no_ids_are_shown():
 
 
 @pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{"text": 3}]}, [], {"choices": 1}])
-def test_an_answer_of_another_api_is_told(answer):
+def test_an_answer_of_another_api_is_reported(answer):
     with pytest.raises(ServerError, match="by the API openai"):
         read(OpenAI("m"), answer)
 

@@ -102,7 +102,7 @@ def test_too_few_are_no_pass(tmp_path, capsys):
     assert "record more completions" in checks["long-texts"]["detail"]
 
 
-def test_wrong_log_probabilities_are_told(tmp_path, capsys):
+def test_wrong_log_probabilities_are_found(tmp_path, capsys):
     found = lines(3)
     for line in found:
         line["logprobs"] = [0.0] * len(line["tokens"])
@@ -110,7 +110,7 @@ def test_wrong_log_probabilities_are_told(tmp_path, capsys):
     assert checks["logprobs"]["status"] == "failed"
 
 
-def test_what_an_audit_records_is_judged_again(tmp_path, capsys):
+def test_a_recorded_audit_can_be_judged_again(tmp_path, capsys):
     file = str(tmp_path / "some.jsonl")
     with answering(StandIn()) as url:
         skipped = ("plain-law", "joint", "shapes", "length", "logprobs", "streams", "batch")
@@ -130,7 +130,7 @@ def test_a_scoring_server_is_a_reference(tmp_path, capsys):
     assert code == 1
 
 
-def test_what_was_judged_before_the_time_was_over_is_told(tmp_path, capsys):
+def test_the_report_says_how_much_was_judged_when_time_ran_out(tmp_path, capsys):
     file = written(tmp_path / "some.jsonl", lines(20))
     code, subject, checks = report(capsys, file, "--budget", "1e-9")
     assert (code, subject["verdict"]) == (2, "inconclusive")
@@ -138,7 +138,7 @@ def test_what_was_judged_before_the_time_was_over_is_told(tmp_path, capsys):
     assert "1 of 20 completions were judged in time; raise --budget" in checks["long-texts"]["detail"]
 
 
-def test_what_was_judged_before_the_server_was_gone_is_told(tmp_path, capsys, monkeypatch):
+def test_the_report_says_how_much_was_judged_when_the_server_left(tmp_path, capsys, monkeypatch):
     class Mortal(StandIn):
         def respond(self, path, body, name=""):
             gone = sum(self.calls.values()) > 400
@@ -219,7 +219,7 @@ END = KeyboardInterrupt()
     ],
     ids=["a begun line ends", "a begun line", "no line at first", "few lines", "a mistake"],
 )
-def test_what_was_written_until_the_end_is_judged(steps, code, count, words, followed):
+def test_a_file_that_grows_is_judged_to_its_end(steps, code, count, words, followed):
     found, subject, checks = followed(steps)
     assert f"{count} recorded completions" in subject["scope"]
     assert words in checks["long-texts"]["detail"]
@@ -369,7 +369,7 @@ class Hotter(StandIn):
     ],
     ids=["another model, rows", "another model", "wrong verification, rows", "wrong verification"],
 )
-def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_path, capsys):
+def test_another_model_is_distinguished_from_wrong_verification(served, rows, told, tmp_path, capsys):
     """By recorded distributions, or by first tokens: nothing speculates on these."""
     file = written(tmp_path / "some.jsonl", lines(40 if rows else 200, model=served, rows=rows, logprobs=[]))
     with answering(StandIn(draft=False)) as url:

@@ -76,7 +76,7 @@ def test_copies_are_found_and_count_once(listed):
     assert new <= len(texts)
 
 
-def test_how_many_are_said():
+def test_the_number_of_copies_is_printed():
     assert (
         added([LONG[0]] * 3)[0].found == "2 of 3 completions are equal to one before (at most 0.0 by chance)"
     )
@@ -97,7 +97,7 @@ def test_new_tokens_are_chosen_before_they_come():
     assert abs(np.mean(ratios) - 1) < 5 * np.std(ratios) / np.sqrt(len(ratios))
 
 
-def test_what_is_not_known_is_no_copy():
+def test_completions_of_unknown_probability_are_no_copies():
     """Without distributions any beginning may be certain: of no token is it known that it is improbable."""
     same = ((1, 2), tuple(range(50)), np.zeros(50))
     assert not added([same] * 20)[0].found

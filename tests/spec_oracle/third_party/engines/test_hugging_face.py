@@ -138,7 +138,7 @@ def test_text_behind_a_stop_sequence_is_found():
     assert (sequence == (2, 1)) or sequence[:2] == (2, 1)
 
 
-def test_what_an_audit_covers():
+def test_twelve_ways_to_generate_are_audited():
     assert len(engines()) == 12
 
 

@@ -13,7 +13,7 @@ from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
     ("name", "verdict"),
     [("mlx-lm-generate", SubjectVerdict.LOSSLESS), ("mlx-lm-penalties", SubjectVerdict.LOSSY)],
 )
-def test_the_law_of_its_texts_is_enumerated(name, verdict):
+def test_the_law_of_texts_is_enumerated(name, verdict):
     (found,) = audit(name, options=AuditOptions(tokens=3, checks=["calls"])).subjects
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
 

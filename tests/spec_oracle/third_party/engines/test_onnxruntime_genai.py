@@ -6,7 +6,7 @@ from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, au
 
 
 @pytest.mark.engines
-def test_its_completions_are_lossless():
+def test_completions_are_lossless():
     (found,) = audit(
         "onnxruntime-genai", options=AuditOptions(tokens=2, budget=200.0, checks=["calls", "long-texts"])
     ).subjects

@@ -7,7 +7,7 @@ from spec_oracle.audit.engine.long_texts import ENGINE_LONG_TOKENS
 from spec_oracle.third_party.engines.openvino import VOCAB, logits_after, small_weights
 
 
-def test_its_model_reads_contexts_as_long_as_long_texts_are():
+def test_the_model_reads_contexts_of_the_length_of_long_texts():
     prompt, completion = (0, 1), (2,) * ENGINE_LONG_TOKENS
     assert logits_after(small_weights(1), prompt + completion).shape == (VOCAB,)
 
@@ -20,7 +20,7 @@ def test_its_model_reads_contexts_as_long_as_long_texts_are():
         ("openvino-draft-model", SubjectVerdict.LOSSY, Status.FAILED),
     ],
 )
-def test_its_texts_are_judged_by_draws(name, verdict, status):
+def test_completions_are_judged_by_samples(name, verdict, status):
     (found,) = audit(name, options=AuditOptions(tokens=3, budget=40.0, checks=["calls"])).subjects
     assert (found.verdict, found.evidence) == (verdict, Evidence.STATISTICAL)
     assert next(check.status for check in found.checks if check.name == "calls") is status

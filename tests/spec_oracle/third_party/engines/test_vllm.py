@@ -65,7 +65,7 @@ def test_sampling_by_torch_has_the_distribution_of_the_fused_operator():
         assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
 
 
-def test_what_is_written_for_draft_positions_is_the_value_of_their_request():
+def test_draft_positions_get_the_value_of_their_request():
     import torch
 
     from spec_oracle.third_party.engines import vllm_operators as ours

@@ -48,7 +48,7 @@ def test_only_the_named_files_are_kept(archive, cache):
     ]
 
 
-def test_what_is_there_is_not_downloaded_again(archive):
+def test_present_wheels_are_not_downloaded_again(archive):
     tiny, index = Wheel("tiny", "1.0", sha256_of(archive), ("tiny/a.py",)), Index(archive)
     fetch(tiny, index)
     fetch(tiny, index)

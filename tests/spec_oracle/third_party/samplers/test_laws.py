@@ -104,14 +104,14 @@ def goodness_of_fit(name, instance: Instance, draws: int):
 
 @needing([name for name in SAMPLERS if name not in FAULTY.union(LOSSY, INTERPRETED)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE, LONG, REVERSED], ids=["one", "sparse", "long", "reversed"])
-def test_it_follows_the_law_it_declares(name, instance):
+def test_samples_of_a_sampler_follow_its_declared_law(name, instance):
     fit = goodness_of_fit(name, instance, 2000 if name in HUGGING_FACE else 5000)
     assert fit.passed, str(fit)
 
 
 @needing([name for name in INTERCEPTED if name not in FAULTY.union(LOSSY)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE], ids=["one", "sparse"])
-def test_its_exact_law_is_the_one_it_declares(name, instance):
+def test_the_traced_law_of_a_sampler_is_its_declared_one(name, instance):
     law, declared = enumerated_law(name, instance), declared_law(name, instance)
     tolerance = 1e-12 if known(name).is_float64 else 1e-6
     assert law.total_variation < tolerance

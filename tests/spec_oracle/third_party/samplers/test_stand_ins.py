@@ -63,7 +63,7 @@ def test_given_names_win_over_a_file(folder):
     assert module.Sampler.run(None, 1) == 3
 
 
-def test_nothing_stays_behind(folder):
+def test_stand_ins_leave_no_modules_behind(folder):
     before, finders = dict(sys.modules), list(sys.meta_path)
     load(folder)
     assert {name for name in sys.modules if name.startswith(("bigengine", "somethingelse"))} == set()
@@ -71,7 +71,7 @@ def test_nothing_stays_behind(folder):
     assert {name: sys.modules[name] for name in before} == before
 
 
-def test_nothing_stays_behind_after_a_failure_either(folder):
+def test_stand_ins_leave_no_modules_behind_after_a_failure(folder):
     (folder / "bigengine" / "layers" / "main.py").write_text("import bigengine.sibling\n1 / 0\n")
     finders = list(sys.meta_path)
     with pytest.raises(ZeroDivisionError):
