@@ -69,7 +69,7 @@ SHAPES_BUDGET = 150.0
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
-ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
+ENGINE_TOKENS, ENGINE_SECONDS = 3, 8.0
 """Tokens of the texts of engines, and the time budget of each of their checks in seconds."""
 
 Column: TypeAlias = Callable[[], CheckResult]

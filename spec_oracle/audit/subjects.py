@@ -159,6 +159,11 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
         raise InvalidInputError(f"subject: {name!r} has generate, but no next_token_probs to judge it by")
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
+    if parameters_of(thing) == ("drafts", "decisions"):
+        raise InvalidInputError(
+            f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
+            "verify(drafts, decisions), and accepts"
+        )
     return of_function(name, thing, array=array, num_paths=num_paths)
 
 

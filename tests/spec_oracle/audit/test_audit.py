@@ -160,6 +160,7 @@ def test_errors_are_three_unless_something_is_lossy():
         ("no_such_module:f", "cannot import 'no_such_module'"),
         ("math:nothing", "'math' has no 'nothing'"),
         ("math:pi", "neither a verifier nor an engine nor callable"),
+        (lambda drafts, decisions: None, "a function of drafts and decisions; a rule is an object with"),
     ],
 )
 def test_subjects_that_lead_nowhere_are_named(name, message):
