@@ -74,6 +74,8 @@ def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = F
     if do := what_to_do(subject, command):
         lines.append(f"  do: {do}")
     others = [check for check in subject.checks if check not in open_checks(subject)]
+    if subject.error:  # what keeps a subject from being audited is said once
+        others = [check for check in others if check.detail != subject.error]
     if not verbose:
         passed = passed_line(others)
         lines += [f"  ✓ {passed}"] if passed else []

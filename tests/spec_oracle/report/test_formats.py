@@ -248,6 +248,13 @@ def test_the_text_begins_with_open_checks_and_repeats_nothing(report):
     )
 
 
+def test_the_reason_why_a_subject_could_not_be_audited_is_one_line(report):
+    nowhere = report.subjects[-1]
+    checks = tuple(CheckResult(name, Status.NOT_RUN, nowhere.error) for name in ("joint", "shapes"))
+    text = audit_to_text(replace(report, subjects=(replace(nowhere, checks=checks),)))
+    assert text.count(nowhere.error) == 1
+
+
 def test_checks_skipped_after_joint_are_one_line_and_statistics_need_v(report):
     joint = CheckResult("joint", Status.FAILED, "total variation 0.1 on 'peaked'", how=How.PROVEN)
     others = [CheckResult(name, Status.SKIPPED, "joint failed") for name in ("shapes", "length", "scale")]
