@@ -149,7 +149,7 @@ class ReportedLogprobs:
         if len(reported) > allowed:
             return (
                 f"a completion of {len(tokens)} tokens has {len(reported)} log-probabilities: "
-                "the last are of tokens behind its end"
+                "the last are of tokens after its end"
             )
         for place, (entry, token) in enumerate(zip(reported, tokens, strict=False), start=1):
             if entry.token != token:

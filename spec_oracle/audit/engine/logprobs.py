@@ -156,7 +156,7 @@ def _end_fault(report: Report, case: Case, most: int) -> str:
     count, endings = len(report.tokens), case.code.endings
     ends = [end for end in range(1, count + 1) if is_ended(report.tokens[:end], endings)]
     if ends and ends[0] < count:
-        return f"a completion goes on for {count - ends[0]} tokens behind its end"
+        return f"a completion goes on for {count - ends[0]} tokens after its end"
     if not ends and count < most:
         return f"a completion ended after {count} of {most} tokens, and not with what ends one"
     if report.reason == "stop" and not ends:

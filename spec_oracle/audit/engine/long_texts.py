@@ -167,7 +167,9 @@ class _Read:
         """Judge the completions."""
         if self.is_short and not is_decided(self, self.rate):
             mean = self.tokens / self.completions
-            return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
+            return not_asked(
+                f"completions end after {mean:.2g} tokens on average, so that `calls` judges them"
+            )
         found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
         what = f"completions of up to {counted(self.longest, 'token')}, {counted(len(self.cases), 'prompt')}"
         each = f"{what}, {counted(self.evidence.tokens, 'token')} judged one by one"
@@ -270,7 +272,7 @@ class _Read:
         if ends:
             behind = len(completion) - ends[0]
             self.ruled_out = (
-                f"{case.label}: a completion goes on for {counted(behind, 'token')} behind its end"
+                f"{case.label}: a completion goes on for {counted(behind, 'token')} after its end"
             )
             return
         rows = code.rows_along(case.prompt, completion)

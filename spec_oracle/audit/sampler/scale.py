@@ -92,7 +92,7 @@ def every_id(subject: CalledAsSampler, context: Context, rate: float, *, vocab_s
     wrong = np.flatnonzero(tokens != wanted)
     if wrong.size:
         first = wrong[0]
-        detail = f"token {tokens[first]} was emitted by request {first} where {first} has probability 1"
+        detail = f"request {first} emitted token {tokens[first]}, where token {first} has probability 1"
         # A bound of the mean over requests.
         least = float(scipy.stats.beta.ppf(rate, wrong.size, vocab - wrong.size + 1))
         return failed(detail, draws=vocab, total_variation=least)

@@ -28,7 +28,7 @@ def outcome(engine):
             "are those before temperature and filters, one-token requests report those ",
         ),
         ("reports-the-previous-place", "they are those of the previous token's place"),
-        ("reports-behind-the-stop", "the last are of tokens behind its end"),
+        ("reports-behind-the-stop", "the last are of tokens after its end"),
     ],
 )
 def test_wrong_ones_are_found_and_named(name, words):

@@ -70,7 +70,7 @@ def test_completions_that_end_early_are_not_long():
 def test_a_completion_that_goes_on_behind_its_end_fails():
     found = judged(specimen("pattern-short-stop-window"))
     assert found.status is Status.FAILED
-    assert "behind its end" in found.detail
+    assert "after its end" in found.detail
 
 
 def test_wrong_rows_are_no_fault_of_the_engine():

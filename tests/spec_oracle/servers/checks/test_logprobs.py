@@ -38,11 +38,11 @@ def test_right_ones_pass(shape, more, entropy):
         ("shifted", "they are those of the previous token's place"),
         ("residual", "they are those of a residual"),
         ("rounded", "they are rounded to 1 digits"),
-        ("behind", "the last are of tokens behind its end"),
+        ("behind", "the last are of tokens after its end"),
     ],
 )
 def test_wrong_log_probabilities_are_found_and_named(shape, defect, words):
-    """Six completions decide at most; the one that ends early shows what is behind its end."""
+    """Six completions decide at most; the one that ends early shows what is after its end."""
     sampling = Sampling(top_k=7) if defect == "behind" else None  # one that leaves the end of completions in
     found = outcome(shape=shape, defect=f"logprobs-{defect}", sampling=sampling)
     assert found.status is Status.FAILED
