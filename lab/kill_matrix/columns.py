@@ -7,7 +7,7 @@ the naive test.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -69,8 +69,8 @@ SHAPES_BUDGET = 150.0
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
-ENGINE_TOKENS, ENGINE_SECONDS = 3, 8.0
-"""Tokens of the texts of engines, and the time budget of each of their checks in seconds."""
+ENGINE_TOKENS, ENGINE_SECONDS, FINDING_SECONDS = 3, 8.0, 30.0
+"""Tokens of texts of engines, and the budget of each of their checks; of those that must find a defect."""
 
 Column: TypeAlias = Callable[[], CheckResult]
 
@@ -100,7 +100,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     bench = Context(seed, rate=alpha, shapes=limits, shrink=False)
     subject = subject_of(specimen)
     if isinstance(subject, EngineSubject):
-        return _of_engines(subject, bench)
+        return _of_engines(subject, bench, specimen.detected_by)
     if isinstance(subject, RuleSubject):
         return _of_rule(subject, bench)
     assert isinstance(subject, SamplerSubject)
@@ -141,19 +141,25 @@ def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
     return {**columns, YARDSTICK: partial(_first_token_of_function, rule.code, bench)}
 
 
-def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
+def _of_engines(engines: EngineSubject, bench: Context, finding: Sequence[str]) -> dict[str, Column]:
     """Return the checks of engines, whose texts are short where requests are decoded one by one."""
-    bench = replace(bench, budget=ENGINE_SECONDS)
-    columns: dict[str, Column] = {
-        **_checks(engines, bench),
-        YARDSTICK: partial(_first_token_of_engine, engines, bench),
-    }
-    if engines.cases(bench, "start_many"):
-        return columns
-    longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
-    tokens = max(ENGINE_TOKENS, longest)
-    longer = replace(bench, inputs=Inputs(tokens=tokens))
-    return {**columns, **_after_joint(engines, longer)}
+    quick = replace(bench, budget=ENGINE_SECONDS)
+    if not engines.cases(bench, "start_many"):
+        longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
+        quick = replace(quick, inputs=Inputs(tokens=max(ENGINE_TOKENS, longest)))
+    results: dict[str, CheckResult] = {}
+
+    def column(name: str) -> Column:
+        seconds = FINDING_SECONDS if name in finding else ENGINE_SECONDS
+        return partial(result_of, name, engines, replace(quick, results=results, budget=seconds))
+
+    def joint() -> CheckResult:
+        results["joint"] = column("joint")()
+        return results["joint"]
+
+    columns: dict[str, Column] = {name: column(name) for name in ASKED}
+    columns[YARDSTICK] = partial(_first_token_of_engine, engines, bench)
+    return columns if engines.cases(bench, "start_many") else {**columns, "joint": joint}
 
 
 def _traced(code: SamplerCode, trees: Drafting | None, instance: Instance) -> EmissionLaw:
@@ -189,17 +195,6 @@ def _of_one_call(
 
 def _checks(subject: Any, bench: Context) -> dict[str, Column]:
     return {name: partial(result_of, name, subject, bench) for name in ASKED}
-
-
-def _after_joint(subject: Any, bench: Context) -> dict[str, Column]:
-    """Return the checks, which read what `joint` has found if it was run before them."""
-    results: dict[str, CheckResult] = {}
-
-    def joint() -> CheckResult:
-        results["joint"] = result_of("joint", subject, bench)
-        return results["joint"]
-
-    return {**_checks(subject, replace(bench, results=results)), "joint": joint}
 
 
 def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:

@@ -25,7 +25,11 @@ def accepting(cut: Cut) -> SamplerFunction:
     return by_accept(accept)
 
 
-specimens_of("exact", declared="token", function=accepting)(
+specimens_of(
+    survives="rounded random numbers are not traced, and 0.0013 is less than samples detect",
+    declared="token",
+    function=accepting,
+)(
     accept_by_eight_bits=("mutant: The uniform has eight bits", lambda u: np.floor(u * 256) / 256),
 )
 specimens_of(declared="token", function=accepting)(

@@ -130,7 +130,13 @@ def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return draw(weights[:whole] + 1e-300, rng)
 
 
-@specimen("mutant", "scale", declared="token", function=by_correction, dtypes=("float16",))
+@specimen(
+    "mutant",
+    declared="token",
+    function=by_correction,
+    survives="what is wrong in float16 alone is a note",
+    found_with="--dtype float16",
+)
 def sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Running sums in the type of the rows: in float16 they stop growing."""
     sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)

@@ -159,11 +159,6 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
         raise InvalidInputError(f"subject: {name!r} has generate, but no next_token_probs to judge it by")
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
-    if parameters_of(thing) == ("drafts", "decisions"):
-        raise InvalidInputError(
-            f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
-            "verify(drafts, decisions), and accepts"
-        )
     return of_function(name, thing, array=array, num_paths=num_paths)
 
 
@@ -185,7 +180,13 @@ def of_function(
     name: str, function: Any, *, array: str = "numpy", num_paths: int | None = None
 ) -> SamplerSubject:
     """Return the subject for a function of the sampler contract."""
-    if takes_trees(function):
+    names = parameters_of(function)
+    if names == ("drafts", "decisions"):
+        raise InvalidInputError(
+            f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
+            "verify(drafts, decisions), and accepts"
+        )
+    if names[1:2] == PARENTS:
         return of_trees(name, function, function, array=array)
     if generator_is_keyword_only(function):
         function = generator_by_keyword(function)
@@ -250,9 +251,13 @@ def takes_uniforms(function: Callable[..., object]) -> bool:
     return parameters_of(function)[3:4] == ("uniforms",)
 
 
+PARENTS: Final = ("parents",)
+"""The second parameter of a function of draft trees."""
+
+
 def takes_trees(function: Callable[..., object]) -> bool:
     """Whether a function declares, by the name of its second parameter, that it takes draft trees."""
-    return parameters_of(function)[1:2] == ("parents",)
+    return parameters_of(function)[1:2] == PARENTS
 
 
 def takes_four(function: Callable[..., object]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from lab.specimens.registry import specimens
+from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, ShapeLimits, run_guarded
@@ -101,7 +101,7 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless():
 
 @pytest.mark.usefixtures("full_effort")
 def test_a_failure_in_a_type_that_does_not_count_is_a_note():
-    subject = SamplerSubject("mine", SamplerCode(specimens()["sums-in-the-rows-type"].function))
+    subject = SamplerSubject("mine", SamplerCode(survivors()["sums-in-the-rows-type"].function))
     result, counted = (
         result_of("scale", subject, Context(shapes=limits))
         for limits in (ShapeLimits(), ShapeLimits(("float16",)))
