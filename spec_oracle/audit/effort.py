@@ -34,11 +34,8 @@ BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
 BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the same random numbers.
 # Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
-BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
 # Seconds that a call on broken input may take, beside so many times what one on valid input takes.
 BAD_INPUT_SECONDS: Final = 3.0
-BAD_INPUT_SLOWER: Final = 20.0  # Times that it may take longer than a call on valid input.
-INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
 
 # --- engines ---------------------------------------------------------------------------------------------
 
@@ -48,8 +45,6 @@ ENGINE_FIRST_TOKENS: Final = 2
 ENGINE_LEAST_TOKENS: Final = 3
 ENGINE_SAMPLED_TOKENS: Final = 4  # Tokens of the completions that it samples where it cannot trace.
 ENGINE_RUNS: Final = 20_000  # Runs of an engine that one traced distribution may take.
-# Histories of a pattern on which few samples confirm a defect; what these leave open gets more.
-ENGINE_LIKELY: Final = 8
 ENGINE_PILOT: Final = 10  # Completions by which their pace is measured.
 ENGINE_ROUND: Final = 50  # Completions between two looks of the screening.
 # The same, and requests of a batch, for engines that decode many requests at once.

@@ -45,7 +45,7 @@ def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatc
 def test_bad_input_calls_slow_code_again(monkeypatch):
     """As a function that is compiled a second time, for other input."""
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
-    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SLOWER", 1.0)
+    monkeypatch.setattr("spec_oracle.audit.sampler.bad_input.BAD_INPUT_SLOWER", 1.0)
     code = SamplerCode(surroundings.compiles_for_nan())
     with watched():
         found = result_of("bad-input", SamplerSubject("mine", code), Context(shrink=False))

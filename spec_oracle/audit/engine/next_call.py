@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
@@ -26,6 +26,9 @@ from spec_oracle.exact.interception import (
     enumerate_calls,
     outcomes,
 )
+
+# Calls of one accepted length after which a history goes on: the likeliest ones.
+ENGINE_LIKELY: Final = 8
 
 NO_DRAFTS = -1
 """In place of an accepted length: the call drafted nothing."""
@@ -173,7 +176,7 @@ class TracedCalls:
         found: dict[int, list[History]] = {}
         for call in sorted(going_on, key=lambda call: -masses[call]):
             some = found.setdefault(call.accepted, [])
-            if len(some) < effort.ENGINE_LIKELY:
+            if len(some) < ENGINE_LIKELY:
                 chance = history.chance * masses[call]
                 some.append(History((*history.calls, call), likeliest[call].script, chance, history))
         return [one for some in found.values() for one in some]

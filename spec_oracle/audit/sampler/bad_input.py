@@ -35,6 +35,8 @@ BAD_INPUT: Final = "bad-input"
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 PATIENCE: Final = 30.0  # Seconds for calls that take too long, which may compile: they are made again.
+BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
+BAD_INPUT_SLOWER: Final = 20.0  # Times that a call may take longer than one on valid input.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
 Judged: TypeAlias = NDArray[np.bool_]
@@ -89,7 +91,7 @@ SPOILT: Final[Mapping[str, Spoil]] = {
 
 EDGES: Final = "random numbers exactly 0 or just under 1"
 
-CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
+CALLS: Final = 2 * len(SPOILT) + 1 + BAD_INPUT_EDGE_ROUNDS
 """Times that the requests are verified."""
 
 
@@ -118,7 +120,7 @@ def on_broken_input(
         for name, drafts, judged in broken_inputs(healthy)
     ]
     edges = {"drafts": healthy, "edges": True}
-    calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
+    calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, object]]] = {}
     patience = PATIENCE
     for name, call in calls:
@@ -175,4 +177,4 @@ def _limit(code: SamplerCode, healthy: Paths, generator: object) -> float:
     started = time.monotonic()
     with suppress(ContractError, SubjectRaisedError):
         code(healthy, generator)
-    return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
+    return effort.BAD_INPUT_SECONDS + BAD_INPUT_SLOWER * (time.monotonic() - started)

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Numbers
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import DEPTH, one_of_each, sampled_trees
 from spec_oracle.audit.draws import require_affordable, sampled_drafts
@@ -22,6 +21,8 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import raising
 from verifiers import Drafts, Paths
 
+INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
+
 ARRAYS: Final = ("draft_tokens", "draft_probs", "target_probs")
 ARRAYS_OF_TREES: Final = ("tokens", "parents", "draft_probs", "target_probs")
 
@@ -32,16 +33,16 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     small = panel(3, DEPTH, 1, context.seed)["flat"]
     for drafting in one_of_each(subject.on_trees, DEPTH).values():
         if found.status is Status.PASSED:
-            trees = sampled_trees(small, drafting, effort.INPUTS_KEPT_REQUESTS, rng)
+            trees = sampled_trees(small, drafting, INPUTS_KEPT_REQUESTS, rng)
             found = arrays_kept(subject, context, context.rate, drafts=trees, seed=context.seed)
     return found
 
 
 def paths_kept(subject: CalledAsSampler, context: Context) -> CheckResult:
     """Compare the arrays of K paths."""
-    require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
+    require_affordable(subject, context, INPUTS_KEPT_REQUESTS)
     toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
-    drafts = sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng, subject.drafting)
+    drafts = sampled_drafts(toy, INPUTS_KEPT_REQUESTS, rng, subject.drafting)
     return arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
 
 
