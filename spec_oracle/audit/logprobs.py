@@ -1,4 +1,4 @@
-"""Reported log-probabilities: the distribution that they stand for, and what is wrong with them.
+"""Reported log-probabilities: which distribution they are of, and their errors.
 
 A list of log-probabilities may be meant after sampling filters or before them: each is a *reading*.
 `ReportedLogprobs` compares those reported of a completion with those expected, and names what is wrong.

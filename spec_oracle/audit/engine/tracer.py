@@ -78,7 +78,7 @@ def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "ge
 
 
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedOutcome:
-    """Return the distribution of the outcome; of fresh copies if generations change those that follow.
+    """Return the distribution of the outcome; of fresh copies if a generation changes the next ones.
 
     ``end`` in seconds of `time.process_time`; seeds are those of `SEEDS`, in turn. Raises `NoEvidenceError`
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for

@@ -32,7 +32,7 @@ CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape.
 CLAIM_PILOT: Final = 20  # First samples at one shape.
 
 _ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
-"""What code raises that is handed another kind of array than it takes."""
+"""Errors of code that gets arrays of a library or type that it does not take."""
 
 
 class CallsAtShapes:

@@ -47,7 +47,7 @@ SHAPES_ROUNDS: Final = 4  # Looks at the samples.
 SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
 
 _MOST_NUMBERS: Final = 1_000_000
-"""Most probabilities that are handed over in one call."""
+"""Most probabilities in one call that takes samples."""
 
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:

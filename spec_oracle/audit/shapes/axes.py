@@ -94,7 +94,7 @@ class Shape:
 
     @property
     def numbers(self) -> int:
-        """How many probabilities are handed over in one call."""
+        """How many probabilities the arguments of one call have."""
         return self.batch * self.num_paths * (2 * self.draft_length + 1) * self.vocab_size
 
     @property
@@ -153,7 +153,7 @@ NAMES: Final[Mapping[str, str]] = {
 # The design.
 
 MOST_NUMBERS: Final = 6_000_000
-"""Most probabilities that are handed over in one call."""
+"""Most probabilities that the arguments of one call may have."""
 
 _MOST_OF_A_BATCH: Final = 500_000
 """The same for several requests."""

@@ -43,14 +43,14 @@ class Extent:
         return {pair for one in shapes for pair in parts_of({axis: getattr(one, axis) for axis in axes}, 2)}
 
     def how_much(self, tried: Sequence[Shape]) -> str:
-        """Say how many of the shapes were tried, and which part of the pairs of values these have."""
+        """Return the number of shapes tried, and the share of all pairs of values that they have."""
         planned, pairs = {*self.design.shapes}, self._pairs(self.design.shapes)
         percent = math.floor(100 * len(pairs & self._pairs(tried)) / max(len(pairs), 1))
         count = f"{len(planned.intersection(tried))} of {len(planned)} input shapes"
         return f"{count}, {percent} % of the pairs of values"
 
     def rest(self, tried: Sequence[Shape]) -> str:
-        """Say which values were not tried, those that need not be included; "" where all were."""
+        """Return the values that were not tried, optional ones included, in words; "" if there are none."""
         left = self._untried(tried, {})
         return f"; not tried: {listed(left)}" if left else ""
 
@@ -88,7 +88,7 @@ def listed(values: Axes) -> str:
 def result_of(
     tried: TriedShapes, extent: Extent, context: Context, sampled: CheckResult | None = None
 ) -> CheckResult:
-    """Return the result: what was found exactly, and what samples at shapes come to, where some were.
+    """Return the result of the traced shapes, and of the sampled ones if there are any.
 
     It is inconclusive where a value of an axis was not tried, unless ``context`` limits the shapes.
     """

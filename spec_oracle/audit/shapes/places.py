@@ -1,4 +1,4 @@
-"""Calls at places, a shape with the rows of one seed each, as experiments; and those that were traced.
+"""Experiments of one call at a place: a shape, and the rows that one seed gives it.
 
 Few drafts of a place are likely (`spec_oracle.exact.draft_tree`). What is emitted after each of them, added
 up, proves or disproves losslessness there, whatever the vocabulary: a criterion, since the outcomes are too
