@@ -31,7 +31,7 @@ def _instance(length, paths):
 def on_config(config):
     """List the pages of the rules and checks."""
     (section,) = (entry["Rules"] for entry in config["nav"] if "Rules" in entry)
-    section += [{name: f"reference/rules/{name}.md"} for name in verifiers.names()]
+    section += [{"By name": [{name: f"reference/rules/{name}.md"} for name in verifiers.names()]}]
     (section,) = (entry["Reference"] for entry in config["nav"] if "Reference" in entry)
     section += [
         {"Checks": [{name: f"reference/checks/{name}.md"} for name in CHECKS]},
