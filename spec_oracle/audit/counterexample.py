@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
+from spec_oracle.audit.draws import SampledLaw
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample
 from spec_oracle.audit.results import CheckResult, Findings, Law, Number, TextCounterexample, WrongCompletion
@@ -106,9 +107,10 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     file, not_saved = _saved(instance, subject, options)
     reproduce = _command(subject, "--instance", file or "FILE", *options.to_reproduce())
     sequence, _, actual = law.largest_gap
-    gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
-    masses = tuple(map(as_fraction, law.extended().reshape(-1)))
-    total = as_fraction(law.total_variation)
+    number = float if isinstance(law, SampledLaw) else as_fraction  # shares of samples are no probabilities
+    gap = Gap(sequence, instance.exact.target.probability(sequence), number(actual))
+    masses = tuple(map(number, law.extended().reshape(-1)))
+    total = number(law.total_variation)
     return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved)
 
 

@@ -12,7 +12,8 @@ from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import AuditReport, Evidence, SubjectReport
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.contracts import as_sampler
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
@@ -67,6 +68,20 @@ def test_counterexamples_are_small():
     shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
     assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
     assert shown.file is None
+
+
+def test_what_samples_show_is_no_fraction():
+    code = SamplerCode(as_sampler(CHAIN["chain-always-accept"].rule))
+    found = only(
+        audit(
+            SamplerSubject("always-accept", code, traceable=False),
+            options=AuditOptions(checks=(), budget=2.0),
+        )
+    )
+    assert found.evidence is Evidence.STATISTICAL
+    shown = found.counterexample
+    assert isinstance(shown.gap.expected, Fraction)  # of the target's rows
+    assert {type(one) for one in (shown.gap.actual, shown.total_variation, *shown.actual)} == {float}
 
 
 class Rejects:
