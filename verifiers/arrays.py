@@ -144,6 +144,18 @@ def pick_each(row: Array, index: Array) -> Array:
     return row[arange_like(index, index.shape[0])[:, None], index]
 
 
+def place_in(row: Array, values: Array, *, right: bool = False) -> Array:
+    """Return how many entries of a sorted ``row`` [B, N] are below ``values`` [B, M], int [B, M].
+
+    ``right``: or equal to it. torch has an operator for all rows.
+    """
+    xp, side = namespace(row), "right" if right else "left"
+    if array_api_compat.is_torch_array(row):
+        return xp.searchsorted(row.contiguous(), values.contiguous(), side=side)
+    pairs = zip(row, values, strict=True)
+    return xp.stack([xp.searchsorted(some, each, side=side) for some, each in pairs])
+
+
 def positive_part(values: Array, out: Array = None) -> Array:
     """Return max(values, 0), elementwise, in ``out`` if it is given; NaN stays NaN."""
     return namespace(values).maximum(values, zeros(values[..., :1]), out=out)

@@ -23,6 +23,7 @@ from verifiers.arrays import (
     namespace,
     ones,
     pick_each,
+    place_in,
     power_sum,
     zeros,
 )
@@ -48,10 +49,8 @@ class Ranks:
 
     def reached(self, mass: Array) -> Array:
         """Return D, the worth of the lowest ranks of chance ``mass`` [N, M], [N, M]."""
-        xp = namespace(self.law)
         edges = self.edges
-        pairs = zip(edges, mass, strict=True)
-        rank = xp.stack([xp.searchsorted(edge[1:-1], each, side="right") for edge, each in pairs])
+        rank = place_in(edges[:, 1:-1], mass, right=True)
         beyond = (mass - pick_each(edges, rank)) * pick_each(self.worth, rank)
         return pick_each(self.totals, rank) + beyond
 

@@ -30,6 +30,7 @@ from verifiers.arrays import (
     namespace,
     normalised,
     pick_each,
+    place_in,
     positive_part,
     power,
     zeros,
@@ -111,14 +112,17 @@ def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Arr
     key = ratio_key(target, draft)
     order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
-    bounds = bound(running_sum(p), running_sum(q))
+    rough, lost = _rough_and_lost(q)
+    bounds = bound(running_sum(p), rough + lost)
     least = xp.min(bounds, axis=-1)
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = zeros(order) + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = zeros(q), p, q
     else:
         slack = bounds - least[:, None]
-        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack)
+        knots = _knots(p, q, slack)
+        own = _mass_from(knots, rough, lost)
+        level, share, target_mass, draft_mass = _grid(q, pick_each(key, order), knots, own)
     if not is_exact(target):
         target_mass, draft_mass = as_float64(target_mass), normalised(as_float64(draft_mass))
     return RatioLevels(
@@ -134,31 +138,34 @@ def _undo(order: Array, values: Array) -> Array:
     return restored
 
 
-def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
+def _grid(q: Array, key: Array, knots: Array, mass: Array) -> tuple[Array, Array, Array, Array]:
     """Return ``level``, ``share`` [B, V] and both masses [B, G], for a grid of levels.
 
-    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` [B, V+1] belongs to their prefixes.
+    Row q and key [B, V] are sorted by `ratio_key`; ``knots`` int [B, G] are the positions of the levels,
+    ``mass`` [B, G] that of q from each of them to the next.
     """
-    xp = namespace(p)
-    knots = _knots(p, q, slack)
-    position = arange_like(p, p.shape[1])
-    level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
+    xp = namespace(q)
+    position = zeros(knots[:, :1]) + arange_like(q, q.shape[1])
+    level = place_in(knots, position, right=True) - 1
     ratio = (1 - key) / xp.clip(key, _SMALLEST_KEY, 1.0)
     high = pick_each(ratio, knots)
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
     upper, lower = pick_each(high, level), pick_each(low, level)
     share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
-    passed_on = _mass_from(knots, q * share)
-    own = positive_part(_mass_from(knots, q) - passed_on)
+    passed_on = _mass_from(knots, *_rough_and_lost(q * share))
+    own = positive_part(mass - passed_on)
     draft_mass = own + xp.concat([zeros(own[:, :1]), passed_on[:, :-1]], axis=1)
     return level, share, draft_mass * high, draft_mass
 
 
-def _mass_from(knots: Array, mass: Array) -> Array:
-    """Return the ``mass`` [B, V] from each knot to the next, or to the end, [B, G] in float64."""
-    ends = namespace(mass).concat([knots, filled(knots[:, -1:], mass.shape[1])], axis=1)
-    rough, lost = (as_float64(pick_each(sums, ends)) for sums in _rough_and_lost(mass))
-    passed = rough + lost
+def _mass_from(knots: Array, rough: Array, lost: Array) -> Array:
+    """Return the mass from each knot to the next, or to the end, [B, G] in float64.
+
+    ``rough`` and ``lost`` [B, V+1] are the running sums of the mass, as of `_rough_and_lost`.
+    """
+    last = rough.shape[1] - 1
+    ends = namespace(rough).concat([knots, filled(knots[:, -1:], last)], axis=1)
+    passed = as_float64(pick_each(rough, ends)) + as_float64(pick_each(lost, ends))
     return positive_part(passed[:, 1:] - passed[:, :-1])
 
 
@@ -179,6 +186,6 @@ def _knots(p: Array, q: Array, slack: Array) -> Array:
     crowded = normalised(mass / (mass + xp.sqrt(nearest + _SMALLEST_SLACK)))
     passed = xp.cumulative_sum(mass + crowded, axis=-1)
     steps = xp.astype(arange_like(p, MAX_LEVELS - 4) + 1, p.dtype) * (2 / (MAX_LEVELS - 3))
-    found = xp.stack([xp.searchsorted(row, steps) for row in passed])
+    found = place_in(passed, zeros(passed[:, :1]) + steps)
     found = xp.where(found < last, found, last)
     return xp.sort(xp.concat([zeros(edge), before, edge, found, filled(edge, last)], axis=1), axis=-1)
