@@ -46,7 +46,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
 )
-from spec_oracle.statistics.validation import DEFAULT_ALPHA, split
+from spec_oracle.validation import DEFAULT_ALPHA, split
 
 __all__ = [
     "DEFAULT_ALPHA",

@@ -33,8 +33,7 @@ from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.validation import require_draws, require_law, require_numbers, require_rate
-from spec_oracle.validation import is_real
+from spec_oracle.validation import is_real, require_draws, require_law, require_numbers, require_rate
 
 DEFAULT_MISS = 1e-3
 """Chance of missing a defect of the stated size, unless told otherwise."""

@@ -27,7 +27,7 @@ from verifiers.arrays import (
 )
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.multisets import multisets
+from verifiers.parts.transport_plan import multisets
 from verifiers.parts.walk import (
     INDEPENDENT,
     Node,
