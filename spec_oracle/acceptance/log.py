@@ -41,6 +41,24 @@ NO_REST = 1e-6
 Row = tuple[Integers, Floats]
 """Token ids and their probabilities."""
 
+POSITIONS = "positions"
+TOKENS = "tokens"
+AGGREGATES = {
+    "length": "tokens per call",
+    "accepted/call": "accepted tokens per call",
+    "accepted/drafted": "accepted tokens per drafted token",
+    "accepted/verified": "accepted tokens per token up to the first rejection",
+    POSITIONS: "the share of all calls that accept token 1, 2, ...",
+    "calls": "calls with a draft or without",
+    "drafted": "drafted tokens",
+    "accepted": "accepted tokens",
+    TOKENS: "tokens of the completions: one of each call, and those it accepted",
+}
+"""What can be reported, and what it means."""
+
+Reported = Mapping[str, Sequence[str]]
+"""What an engine reports: numbers by their names, in the digits in which they are given."""
+
 
 @dataclass(frozen=True)
 class LoggedCalls:
@@ -227,25 +245,6 @@ def _row(row: Json, where: str) -> Row:
     if total > 1 + ROUNDING or (total < 1 - ROUNDING and listed is None):
         raise InvalidInputError(f"{where}: expected a total of 1, got {total:g}")
     return np.asarray(ids, dtype=np.int64), numbers
-
-
-POSITIONS = "positions"
-TOKENS = "tokens"
-AGGREGATES = {
-    "length": "tokens per call",
-    "accepted/call": "accepted tokens per call",
-    "accepted/drafted": "accepted tokens per drafted token",
-    "accepted/verified": "accepted tokens per token up to the first rejection",
-    POSITIONS: "the share of all calls that accept token 1, 2, ...",
-    "calls": "calls with a draft or without",
-    "drafted": "drafted tokens",
-    "accepted": "accepted tokens",
-    TOKENS: "tokens of the completions: one of each call, and those it accepted",
-}
-"""What can be reported, and what it means."""
-
-Reported = Mapping[str, Sequence[str]]
-"""What an engine reports: numbers by their names, in the digits in which they are given."""
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,16 @@ from verifiers import AnyVerifier, Drafts, Path, Paths, Siblings
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
 
-
 _FEW_WHERE_NONE_STANDS: Final = 64
 """Outcomes of a decision that are all run where one cannot stand for others: what it draws is no token id."""
 
 CERTAIN: Final = 1 - 1e-9
 """Probability from which on an outcome counts as certain."""
+
+Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
+PathTuple: TypeAlias = tuple[Context, ...]
+UNLIKELY = 1e-9
+"""Tokens that are less likely are not followed as drafts: `DraftTree.unseen` is what is left out."""
 
 
 @dataclass(frozen=True)
@@ -193,12 +197,6 @@ def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
         stands = opened if stand is None else (stand, *opened)
         yield row, RunOutcome(prefixes[number], token, weight, stands, alike)
-
-
-Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
-PathTuple: TypeAlias = tuple[Context, ...]
-UNLIKELY = 1e-9
-"""Tokens that are less likely are not followed as drafts: `DraftTree.unseen` is what is left out."""
 
 
 @dataclass(frozen=True)

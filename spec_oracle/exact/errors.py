@@ -17,6 +17,17 @@ from typing import TypeAlias
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.places import short_path
 
+_TRACER = str(Path(__file__).parent / "interception")
+_STANDARD = sysconfig.get_path("stdlib")
+_CALLERS = tuple(str(Path(_TRACER).parents[1] / room) for room in ("audit", "contracts", "exact", "threads"))
+_LIBRARIES = (
+    *("torch", "numpy", "scipy", "numba"),
+    *("contextlib.py", "copy.py", "functools.py", "random.py", "secrets.py", "threading.py"),
+)
+
+Line: TypeAlias = tuple[str, int]
+"""A file and the number of a line in it."""
+
 
 class NotTracedError(SpecOracleError):
     """The exact distribution of the code under test is out of reach: not every outcome can be run."""
@@ -55,15 +66,6 @@ def require_time(end: float) -> None:
         raise TooManyBranchesError("the time for this distribution is over")
 
 
-_TRACER = str(Path(__file__).parent / "interception")
-_STANDARD = sysconfig.get_path("stdlib")
-_CALLERS = tuple(str(Path(_TRACER).parents[1] / room) for room in ("audit", "contracts", "exact", "threads"))
-_LIBRARIES = (
-    *("torch", "numpy", "scipy", "numba"),
-    *("contextlib.py", "copy.py", "functools.py", "random.py", "secrets.py", "threading.py"),
-)
-
-
 class CannotTraceError(NotTracedError):
     """A step of the foreign code with random numbers cannot be traced: its law would not be exact.
 
@@ -84,10 +86,6 @@ class CannotTraceError(NotTracedError):
 
 class UnrepeatableError(NotTracedError):
     """The foreign code did other things after equal decisions: it keeps state, or has other randomness."""
-
-
-Line: TypeAlias = tuple[str, int]
-"""A file and the number of a line in it."""
 
 
 def here() -> tuple[Line, FrameType | None]:

@@ -36,6 +36,13 @@ OPEN: Final = 2**31 - 11
 _EQUAL: Final = 1e-9
 """Probabilities that differ by no more are taken to be equal."""
 
+NEGLIGIBLE: Final = 1e-14
+"""Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
+one moves the law by at most this much."""
+
+_array, _asarray = np.array, np.asarray
+"""As they are when nothing is traced: what foreign code calls by these names looks for symbols."""
+
 
 class NotAlikeError(NotTracedError):
     """Outcomes of which few were run do not lead to the same, or an open token is not the last one."""
@@ -105,14 +112,6 @@ def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> 
         for law in others:
             if any(abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL for key in keys):
                 raise NotAlikeError("token ids represented by one lead to different results")
-
-
-NEGLIGIBLE: Final = 1e-14
-"""Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
-one moves the law by at most this much."""
-
-_array, _asarray = np.array, np.asarray
-"""As they are when nothing is traced: what foreign code calls by these names looks for symbols."""
 
 
 class Decision(NamedTuple):

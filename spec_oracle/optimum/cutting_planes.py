@@ -37,6 +37,15 @@ from verifiers import Siblings
 ROUNDING = 1e-9
 """What is smaller in a float solution is taken for 0."""
 
+Drafted: TypeAlias = IndependentPaths | DistinctTrees
+"""What a law of drafting allows: independent paths by their law alone, other laws tree by tree."""
+
+MAX_CONTEXTS = 5_000
+"""Contexts of up to L tokens that a program may have."""
+
+AGREEMENT = 1e-10
+"""How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
+
 
 class CoveringProgram:
     """Minimise cost . x over x >= 0 subject to rows a . x >= b that are added as they are found violated.
@@ -147,16 +156,6 @@ class CoveringProgram:
         self._dictionary[touched] += column[touched, None] * solved
         self._dictionary[leaving] = solved
         self._basic[leaving], self._nonbasic[entering] = self._nonbasic[entering], self._basic[leaving]
-
-
-Drafted: TypeAlias = IndependentPaths | DistinctTrees
-"""What a law of drafting allows: independent paths by their law alone, other laws tree by tree."""
-
-MAX_CONTEXTS = 5_000
-"""Contexts of up to L tokens that a program may have."""
-
-AGREEMENT = 1e-10
-"""How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
 
 
 def drafts_of(instance: Instance, drafting: Siblings | Drafting) -> Drafted:

@@ -25,6 +25,9 @@ from spec_oracle.toy.model import require_memory
 from verifiers import Siblings
 from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
+SAME_RATIO = 1e-12
+"""Float ratios that differ by less, relatively, are one level."""
+
 
 @dataclass(frozen=True)
 class PrefixTree:
@@ -147,10 +150,6 @@ def _as_sets(nodes: Integers) -> Integers:
     repeated = np.zeros(ordered.shape, dtype=bool)
     repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     return np.sort(np.where(repeated, ordered[:, :1], ordered), axis=1)
-
-
-SAME_RATIO = 1e-12
-"""Float ratios that differ by less, relatively, are one level."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,28 @@ from spec_oracle.version import tool_version
 DOTS = {Status.PASSED: "●", Status.FAILED: "✗", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 """The cells of a heat map of checks."""
 
+SIGNS = {
+    SubjectVerdict.LOSSLESS: "✓",
+    SubjectVerdict.LOSSY: "✗",
+    SubjectVerdict.INCONCLUSIVE: "?",
+    SubjectVerdict.BROKEN: "✗",
+    SubjectVerdict.DECLARED_LOSSY: "!",
+}
+
+COVERED = {
+    Cover.PROVEN: "✓",
+    Cover.REPRESENTED: "✓*",
+    Cover.SAMPLED: "≈",
+    Cover.WRONG: "✗",
+    Cover.NOT_TRACED: "?",
+    Cover.UNTRIED: "–",
+}
+
+_ROWS = 60
+"""Rows of a tree that a reader still follows."""
+
+_EQUAL = 1e-9
+
 
 def environment() -> Environment:
     """Return what reads our templates: everything that they show is escaped, nothing may be missing."""
@@ -45,27 +67,6 @@ def drawing(name: str, *shown: object) -> Markup:
     """Return a picture of `drawings.html` as inline SVG, on one line: a page of Markdown may hold it."""
     made = getattr(environment().get_template("drawings.html").module, name)(*shown)
     return Markup(" ".join(made.split("\n")))  # noqa: S704  # it was escaped by the template
-
-
-SIGNS = {
-    SubjectVerdict.LOSSLESS: "✓",
-    SubjectVerdict.LOSSY: "✗",
-    SubjectVerdict.INCONCLUSIVE: "?",
-    SubjectVerdict.BROKEN: "✗",
-    SubjectVerdict.DECLARED_LOSSY: "!",
-}
-COVERED = {
-    Cover.PROVEN: "✓",
-    Cover.REPRESENTED: "✓*",
-    Cover.SAMPLED: "≈",
-    Cover.WRONG: "✗",
-    Cover.NOT_TRACED: "?",
-    Cover.UNTRIED: "–",
-}
-_ROWS = 60
-"""Rows of a tree that a reader still follows."""
-
-_EQUAL = 1e-9
 
 
 def audit_to_html(report: AuditReport) -> str:

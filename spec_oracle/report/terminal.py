@@ -25,6 +25,12 @@ from rich.theme import Theme
 
 _THEME = Theme({"good": "green", "bad": "bold red", "open": "yellow"})
 
+PATIENCE = 2.0
+"""Seconds of work before a bar appears."""
+
+EVERY = 15.0
+"""Seconds without a line after which one says what runs, where there is no bar."""
+
 
 class _Verdicts(RegexHighlighter):
     highlights = (
@@ -68,13 +74,6 @@ def split_table(table: str, width: int) -> list[str]:
         return "  ".join(cells).rstrip()
 
     return ["\n".join(cut(line, group) for line in (head, rule, *rows)) for group in groups]
-
-
-PATIENCE = 2.0
-"""Seconds of work before a bar appears."""
-
-EVERY = 15.0
-"""Seconds without a line after which one says what runs, where there is no bar."""
 
 
 class Tell(Protocol):

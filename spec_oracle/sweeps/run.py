@@ -32,6 +32,14 @@ _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
 """Names of the functions of `spec_oracle.sweeps.tasks`."""
 
+_MOST_AT_ONCE = 16
+"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
+
+_PACKS = 512
+"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -142,15 +150,6 @@ def _task(name: str) -> Task:
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"task: {error}") from error
     return task
-
-
-_MOST_AT_ONCE = 16
-"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
-
-_PACKS = 512
-"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
-
-Tell: TypeAlias = Callable[[str, int, int], None]
 
 
 @contextmanager

@@ -49,6 +49,9 @@ from verifiers.arrays import (
 )
 from verifiers.parts.ratio_levels import NEGLIGIBLE, running_sum
 
+_EARLIEST = 1e-12
+_SMALLEST_TIME = 1e-280
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -129,10 +132,6 @@ def _product(polynomial: list[Array], factor: list[Array]) -> list[Array]:
     later, within = ([each * coefficient for each in polynomial] for coefficient in factor)
     pairs = zip(later[1:], within, strict=False)
     return [later[0], *(left + right for left, right in pairs), within[-1]]
-
-
-_EARLIEST = 1e-12
-_SMALLEST_TIME = 1e-280
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ MAX_LEVELS = 64
 _SMALLEST_SLACK = 1e-12
 _SMALLEST_KEY = 1e-30
 
+NEGLIGIBLE = 1e-11
+"""Draft mass on which nothing depends: what is wanted of it per unit would be rounding, or overflow."""
+
 
 @dataclass(frozen=True)
 class RatioLevels:
@@ -189,10 +192,6 @@ def _knots(p: Array, q: Array, slack: Array) -> Array:
     found = xp.stack([xp.searchsorted(row, steps) for row in passed])
     found = xp.where(found < last, found, last)
     return xp.sort(xp.concat([zeros(edge), before, edge, found, filled(edge, last)], axis=1), axis=-1)
-
-
-NEGLIGIBLE = 1e-11
-"""Draft mass on which nothing depends: what is wanted of it per unit would be rounding, or overflow."""
 
 
 def per_mass(amount: Array, mass: Array) -> Array:

@@ -33,6 +33,8 @@ from spec_oracle.exact.representatives import NEGLIGIBLE, OPEN, Law
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""
 
+_SPENT = "the random number is a factor of a product, only the product is traced"
+
 
 class Draw:
     """One uniform number on (low, high), given the decisions so far.
@@ -150,9 +152,6 @@ def is_clamp_left_out(noises: Sequence[Noise], limit: float, *, from_below: bool
         for noise in noises:
             noise.draw.guarded += share
     return True
-
-
-_SPENT = "the random number is a factor of a product, only the product is traced"
 
 
 class _CountBound(NamedTuple):

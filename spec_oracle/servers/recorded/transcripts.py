@@ -43,6 +43,19 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.contract import prefixes_of
 
+_FIELDS: Final = ("temperature", "top_k", "top_p")
+
+COPY_RATE: Final = 1e-9
+"""Of files without copies in which some are found, at most."""
+
+_SHARES: Final = np.array([0.02, 0.1, 0.3, 0.6, 0.9])
+"""Of copies, that are bet on in equal parts."""
+
+_LONG: Final = 1e-4
+"""P-value up to which a completion that begins as one before is counted as a copy."""
+
+_LEAST: Final = 1e-300
+
 
 @dataclass(frozen=True)
 class Transcript:
@@ -78,9 +91,6 @@ class Transcript:
             if (given := getattr(found, name)) and len(given) != len(found.tokens):
                 raise InvalidInputError(f"line {number}: {name}: {len(given)} for {len(found.tokens)} tokens")
         return found
-
-
-_FIELDS: Final = ("temperature", "top_k", "top_p")
 
 
 def _as_id(token: object) -> int:
@@ -133,18 +143,6 @@ def read_growing(file: BinaryIO) -> Iterator[Transcript | None]:
             yield from read_all([line], number)
         last += len(lines)
         yield None
-
-
-COPY_RATE: Final = 1e-9
-"""Of files without copies in which some are found, at most."""
-
-_SHARES: Final = np.array([0.02, 0.1, 0.3, 0.6, 0.9])
-"""Of copies, that are bet on in equal parts."""
-
-_LONG: Final = 1e-4
-"""P-value up to which a completion that begins as one before is counted as a copy."""
-
-_LEAST: Final = 1e-300
 
 
 @dataclass

@@ -25,6 +25,9 @@ from spec_oracle.errors import EngineError
 
 FOLDER_VARIABLE = "SPEC_ORACLE_ENGINES"
 
+Names = Mapping[str, object]
+NOTHING: Mapping[str, Names] = MappingProxyType({})
+
 
 def cache_folder() -> Path:
     """Return the folder of fetched files: $SPEC_ORACLE_ENGINES, else .engines in the current directory."""
@@ -109,10 +112,6 @@ def wheel(package: str, version: str = "") -> Wheel:
     if not found:
         raise EngineError(f"{package}=={version} is not among the pinned wheels")
     return found[-1]
-
-
-Names = Mapping[str, object]
-NOTHING: Mapping[str, Names] = MappingProxyType({})
 
 
 class _Absent:
