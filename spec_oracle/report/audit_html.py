@@ -11,11 +11,11 @@ from markupsafe import Markup, escape
 
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, Status, TextCounterexample
+from spec_oracle.installed import tool_version
 from spec_oracle.report import audit_text, reading, what_to_do
 from spec_oracle.report.audit_junit import NO_XML
 from spec_oracle.report.table import percent, short
 from spec_oracle.toy import Instance
-from spec_oracle.version import tool_version
 
 DOTS = {Status.PASSED: "●", Status.FAILED: "✗", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 """The cells of a heat map of checks."""
