@@ -1,8 +1,6 @@
 """Checks of arguments that public functions share: each returns the value, or names argument and value.
 
-Of statistical tests these are laws, counts, rates and numbers of draws. There is one false-alarm rate for a
-whole run, split before anything is drawn (docs/theory.md, "Statistics"). Parts depend neither on order, nor
-on which worker runs what, nor on what other tests found. Nothing is handed out twice: a retry has no rate.
+Of statistical tests these are laws, counts, rates and numbers of draws.
 """
 
 import math
@@ -17,6 +15,9 @@ from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import InvalidInputError, unknown
 
 T = TypeVar("T")
+
+MASS_TOLERANCE = 1e-6
+"""How far a law's total may be from one: more than float32 rounding leaves, less than any test can see."""
 
 
 def is_whole(value: object) -> TypeGuard[int]:
@@ -64,13 +65,6 @@ def require_instance_of(value: object, name: str, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise InvalidInputError(f"{name}: expected {kind.__name__}, got {value!r:.80}")
     return value
-
-
-DEFAULT_ALPHA = 1e-6
-"""Chance that a run over correct subjects raises any false alarm."""
-
-MASS_TOLERANCE = 1e-6
-"""How far a law's total may be from one: more than float32 rounding leaves, less than any test can see."""
 
 
 def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> Floats:
@@ -129,18 +123,6 @@ def require_rate(rate: float, name: str) -> float:
     if not (is_real(rate) and 0 < rate < 1):
         raise InvalidInputError(f"{name}: expected a rate strictly between 0 and 1, got {rate!r}")
     return float(rate)
-
-
-def split(alpha: float, tests: int) -> float:
-    """Return the rate of each of ``tests`` tests that share ``alpha``.
-
-    >>> split(1e-6, 4)
-    2.5e-07
-    """
-    require_rate(alpha, "alpha")
-    if tests < 1:
-        raise InvalidInputError(f"tests: expected at least 1, got {tests}")
-    return alpha / tests
 
 
 def require_draws(draws: int) -> int:

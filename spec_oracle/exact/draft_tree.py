@@ -37,14 +37,7 @@ from spec_oracle.exact.enumeration import (
     enumerate_branches,
 )
 from spec_oracle.exact.errors import TooManyBranchesError, require_time
-from spec_oracle.exact.representatives import (
-    FEW_OF_A_BATCH,
-    OPEN,
-    Alike,
-    NotAlikeError,
-    Stand,
-    require_alike,
-)
+from spec_oracle.exact.representatives import FEW_OF_A_BATCH, OPEN, Alike, NotAlikeError, Stand, require_alike
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Path, Paths, Siblings
 
