@@ -13,10 +13,10 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import InstanceFigures
 from spec_oracle.cli import command_parser
 from spec_oracle.efficiency import efficiencies, sweeps
+from spec_oracle.report.audit_html import drawing
 from spec_oracle.report.audit_text import instance_lines
 from spec_oracle.report.efficiency import HEAD, cells
 from spec_oracle.report.explain import check_page
-from spec_oracle.report.page import drawing
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 

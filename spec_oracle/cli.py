@@ -14,8 +14,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
-from spec_oracle.own_verifiers import ForeignVerifiersError, require_own_verifiers
-from spec_oracle.version import tool_version
+from spec_oracle.installed import ForeignVerifiersError, require_own_verifiers, tool_version
 
 INCOMPLETE, FAILED = 2, 3
 

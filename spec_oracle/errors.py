@@ -3,7 +3,7 @@
 Every module imports this one first of all, so a foreign `verifiers` is noticed here.
 """
 
-from spec_oracle.own_verifiers import require_own_verifiers
+from spec_oracle.installed import require_own_verifiers
 
 require_own_verifiers()
 

@@ -2,10 +2,10 @@
 
 import inspect
 import sysconfig
-from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from traceback import walk_stack, walk_tb
+from types import CodeType, FrameType
 from typing import Any
 
 SOURCE = "_source"
@@ -39,32 +39,21 @@ def raised_at(error: BaseException) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{short_path(Path(error.filename))}:{error.lineno}"
-    listed = list(_lines_of(error.__traceback__))
+    listed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     callers = [_shown(line) for line in listed if is_users(line[0])][:-1]
     return ", from ".join([_innermost(listed), *callers[::-1][:_CALLERS]])
 
 
 def running_at(frame: FrameType | None) -> str:
     """Return "file:line" of the user's innermost line that a stack is in, "" without one."""
-    return _innermost([*_lines_up(frame)][::-1])
+    if frame is None:
+        return ""
+    return _innermost([(one.f_code.co_filename, line) for one, line in walk_stack(frame)][::-1])
 
 
-def _lines_of(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
-    while trace is not None:
-        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
-
-
-def _lines_up(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-
-
-def _innermost(lines: Iterable[tuple[str, int]]) -> str:
-    listed = list(lines)
-    users = [line for line in listed if is_users(line[0])]
-    found = users or [line for line in listed if not line[0].startswith(("<", *_OURS))]
+def _innermost(lines: list[tuple[str, int]]) -> str:
+    users = [line for line in lines if is_users(line[0])]
+    found = users or [line for line in lines if not line[0].startswith(("<", *_OURS))]
     return _shown(found[-1]) if found else ""
 
 

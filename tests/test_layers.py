@@ -22,11 +22,10 @@ LAYERS = (
     {"spec_oracle"},
     {
         "spec_oracle.arrays",
+        "spec_oracle.installed",
         "spec_oracle.json_data",
         "spec_oracle.notebook",
-        "spec_oracle.own_verifiers",
         "spec_oracle.places",
-        "spec_oracle.version",
     },
     {"spec_oracle.errors"},
     {"spec_oracle.threads"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.own_verifiers import ForeignVerifiersError
+from spec_oracle.installed import ForeignVerifiersError
 
 ROOT = Path(__file__).parents[1]
 LIGHT = (

@@ -8,8 +8,8 @@ import networkx as nx
 
 from lab.benchmarks.measure import in_turns, median, ratio, table
 from spec_oracle.optimum import multi_path_optimum
+from spec_oracle.optimum.drafts import trees_of
 from spec_oracle.optimum.float_programs import flow_optimum
-from spec_oracle.optimum.trees import trees_of
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 

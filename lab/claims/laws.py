@@ -16,7 +16,7 @@ from spec_oracle.optimum import (
     single_path_optimum,
 )
 from spec_oracle.optimum.cutting_planes import best_budgets
-from spec_oracle.optimum.trees import trees_of
+from spec_oracle.optimum.drafts import trees_of
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Siblings
 

@@ -24,8 +24,8 @@ from scipy.optimize import linprog
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import to_fraction, to_internal
 from spec_oracle.optimum.certificates import Optimum
+from spec_oracle.optimum.drafts import PrefixTree, trees_of
 from spec_oracle.optimum.float_programs import matrix
-from spec_oracle.optimum.trees import PrefixTree, trees_of
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 

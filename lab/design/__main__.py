@@ -50,7 +50,7 @@ def run(options: Any) -> int:
 
 
 def _run_pair(options: Any, budgets: list[int]) -> int:
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
     prompts = prompts_of(options.prompts)

@@ -19,8 +19,11 @@ from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.trees import FanOuts
 from verifiers.arrays import divide, minimum_one
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks
-from verifiers.parts.rank_division import divide_further, divide_root
-from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
+from verifiers.rules.lookahead_multipath_block import (
+    LookaheadMultipathBlockVerifier,
+    divide_further,
+    divide_root,
+)
 
 
 def block_tokens(models: Models, rows: list[Numbers]) -> Any:

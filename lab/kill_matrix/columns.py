@@ -43,8 +43,8 @@ from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.statistics import pooled_cells
-from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
+from spec_oracle.validation import require_sample
 from verifiers import Siblings, numpy_decisions
 
 EXACT = "exact"

@@ -29,8 +29,8 @@ from spec_oracle.cli import run_command
 from spec_oracle.commands.options import OK, Parser, add, cores, jobs
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
-from spec_oracle.report.progress import Tell, showing_progress
 from spec_oracle.report.table import plural
+from spec_oracle.report.terminal import Tell, showing_progress
 
 FILE: Final = ROOT / "tests/lab/kill_matrix/golden.json"
 """Where the reports are recorded."""

@@ -10,10 +10,10 @@ from lab.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from lab.specimens.catalogue import MUTANT
 from lab.specimens.survivors_page import survivors_table
 from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.installed import tool_version
+from spec_oracle.report.audit_html import environment, page
 from spec_oracle.report.audit_json import header
-from spec_oracle.report.page import environment, page
 from spec_oracle.report.table import markdown_table, plain, short, text_table
-from spec_oracle.version import tool_version
 
 _HEAD = ("specimen", "id", *COLUMNS, "TV", "samples", "detected by")
 

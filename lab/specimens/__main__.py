@@ -13,7 +13,7 @@ from lab.specimens.registry import specimens, survivors
 from spec_oracle.cli import run_command
 from spec_oracle.commands.options import OK, Parser, add, emit, jobs, rate, report_options, write_report
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.report.progress import showing_progress
+from spec_oracle.report.terminal import showing_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

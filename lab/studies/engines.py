@@ -17,7 +17,7 @@ from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
 from spec_oracle.report.audit_markdown import cells, made_by, section, table_of
 from spec_oracle.report.audit_text import alarm_text, verdicts_text
-from spec_oracle.report.progress import showing_progress
+from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 TITLE = "Released samplers and engines: results"

@@ -17,7 +17,7 @@ from lab.studies.measure import CarriedRecord, Record
 from lab.studies.toys import Grid, Toy, keys
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.json_data import Json
-from spec_oracle.report.progress import showing_progress
+from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 Study: TypeAlias = tuple[list[Record], list[Record], list[CarriedRecord]]

@@ -8,8 +8,11 @@ import numpy as np
 from lab.studies.count_law import Floats
 from spec_oracle.toy import Instance
 from verifiers.arrays import divide
-from verifiers.parts.rank_division import divide_further, divide_root
-from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
+from verifiers.rules.lookahead_multipath_block import (
+    LookaheadMultipathBlockVerifier,
+    divide_further,
+    divide_root,
+)
 
 STEPS = LookaheadMultipathBlockVerifier.steps
 

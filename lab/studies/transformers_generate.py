@@ -22,8 +22,8 @@ from lab.studies.beside_plain import beside_plain
 from lab.studies.parameters import Tried
 from lab.transformers_engines import LAYERED, OPTIONS
 from spec_oracle.commands.options import add, jobs
-from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
+from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0", "5.24.0")

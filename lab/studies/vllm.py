@@ -21,8 +21,8 @@ from lab.studies.parameters import Tried
 from lab.vllm_options import OPTIONS
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.json_data import Json
-from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
+from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 from spec_oracle.third_party.engines.vllm import DRAFTERS, VllmEngine
 

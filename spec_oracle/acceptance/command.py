@@ -10,10 +10,9 @@ from spec_oracle.errors import InvalidInputError
 def run(options: Namespace) -> int:
     """Read the log, write its figures, and return the exit code."""
     from spec_oracle.acceptance import acceptance
-    from spec_oracle.acceptance.log import read_calls
+    from spec_oracle.acceptance.log import read_calls, read_reported
     from spec_oracle.acceptance.report import FORMATS
-    from spec_oracle.acceptance.reported import read_reported
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
 
     reported = read_reported(options.reported) if options.reported else {}
     with showing_progress():

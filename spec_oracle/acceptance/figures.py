@@ -10,8 +10,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.acceptance.evidence import CONFIDENCE, AcceptanceEvidence, Chances, share_bounds
-from spec_oracle.acceptance.log import LoggedCalls
-from spec_oracle.acceptance.reported import POSITIONS, Aggregate, Reported, aggregates, compared
+from spec_oracle.acceptance.log import POSITIONS, Aggregate, LoggedCalls, Reported, aggregates, compared
 from spec_oracle.acceptance.rules import RULES, accepted_lengths
 from spec_oracle.acceptance.where import Part, known_parts, named_part, refutes_a_factor
 from spec_oracle.arrays import Floats

@@ -1,4 +1,4 @@
-"""The acceptance log: one JSON object a line for each call of one draft path, and what it must hold.
+"""The acceptance log: one line of JSON for each call of one draft path, and what an engine reports of it.
 
 ``drafted`` (token ids), ``accepted`` (how many of them the rule accepted, before a stop token or a limit cuts
 the completion), ``p`` and ``q`` (what target and drafter give each drafted token; q is 1 for drafts that were
@@ -13,9 +13,14 @@ three numbers per position, i = 0..L-1, that a recorder can log in their place (
 Where they are missing they are computed from ``target`` and ``draft``: L rows each (the target may have L+1),
 a row either V probabilities or ``{"ids": [...], "probs": [...]}``, the likeliest tokens. Tokens outside
 such a list share the rest of the probability in an unknown way, so that S_i is only bounded.
+
+An engine also reports aggregates of its calls: a rate, a length or a counter (`read_reported`). The log has
+every call they are made of, so that the two are equal or one is wrong (`compared`). A number is compared to
+the digits in which it is given, rounded or cut.
 """
 
 import json
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +28,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.json_data import Json
 from spec_oracle.validation import is_real, is_whole
 
@@ -35,6 +40,24 @@ NO_REST = 1e-6
 
 Row = tuple[Integers, Floats]
 """Token ids and their probabilities."""
+
+POSITIONS = "positions"
+TOKENS = "tokens"
+AGGREGATES = {
+    "length": "tokens per call",
+    "accepted/call": "accepted tokens per call",
+    "accepted/drafted": "accepted tokens per drafted token",
+    "accepted/verified": "accepted tokens per token up to the first rejection",
+    POSITIONS: "the share of all calls that accept token 1, 2, ...",
+    "calls": "calls with a draft or without",
+    "drafted": "drafted tokens",
+    "accepted": "accepted tokens",
+    TOKENS: "tokens of the completions: one of each call, and those it accepted",
+}
+"""What can be reported, and what it means."""
+
+Reported = Mapping[str, Sequence[str]]
+"""What an engine reports: numbers by their names, in the digits in which they are given."""
 
 
 @dataclass(frozen=True)
@@ -222,3 +245,114 @@ def _row(row: Json, where: str) -> Row:
     if total > 1 + ROUNDING or (total < 1 - ROUNDING and listed is None):
         raise InvalidInputError(f"{where}: expected a total of 1, got {total:g}")
     return np.asarray(ids, dtype=np.int64), numbers
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A reported number, or a list of them: ``given``, and ``logged`` in its place."""
+
+    name: str
+    given: tuple[str, ...]
+    logged: tuple[float, ...]
+    agrees: bool
+
+
+def is_last_of_prompt(calls: LoggedCalls) -> Booleans:
+    """Return whether a call is the last one of its prompt, [N]."""
+    last = {prompt: number for number, prompt in enumerate(calls.prompts)}
+    return np.array([last[prompt] == number for number, prompt in enumerate(calls.prompts)])
+
+
+def read_reported(text: str) -> Reported:
+    """Read ``NAME=VALUE,...``; a value without a name continues the list before it.
+
+    Raises `InvalidInputError` for other names, and for values that are no numbers.
+
+    >>> read_reported("length=1.9,positions=0.6,0.3")
+    {'length': ['1.9'], 'positions': ['0.6', '0.3']}
+    """
+    found: dict[str, list[str]] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().rpartition("=")
+        if name and name not in AGGREGATES:
+            raise InvalidInputError(f"--reported: {unknown(name, AGGREGATES, 'name')}")
+        if not name and not found:
+            raise InvalidInputError(f"--reported: expected NAME=VALUE, got {part.strip()!r}")
+        found.setdefault(name or [*found][-1], []).append(value.strip())
+    for name, values in found.items():
+        for one in values:
+            if not math.isfinite(_number(one)):
+                raise InvalidInputError(f"--reported: {name}: expected a number, got {one!r}")
+        if len(values) > 1 and name != POSITIONS:
+            raise InvalidInputError(f"--reported: {name}: expected one number, got {','.join(values)}")
+    return found
+
+
+def compared(reported: Reported, calls: LoggedCalls) -> tuple[Aggregate, ...]:
+    """Compare each reported aggregate with that of the log."""
+    return tuple(_compared(name, tuple(given), calls) for name, given in reported.items())
+
+
+def _compared(name: str, given: tuple[str, ...], calls: LoggedCalls) -> Aggregate:
+    if name == TOKENS:
+        return _tokens(given, calls)
+    logged = aggregates(calls)[name]
+    return Aggregate(name, given, logged, _fits(given, logged))
+
+
+def _tokens(given: tuple[str, ...], calls: LoggedCalls) -> Aggregate:
+    """Compare the tokens of completions with those of the calls: each emits one and its accepted drafts.
+
+    The first token of a completion may be of no call, and the last call may be cut at a stop token or limit.
+    """
+    if repr(None) in calls.prompts:
+        raise InvalidInputError(
+            '--reported tokens: the log needs a "prompt" in each call, since the first token of a completion '
+            "may be of no call, and its last call may be cut"
+        )
+    last = is_last_of_prompt(calls)
+    total = len(calls.lengths) + int(calls.accepted.sum())
+    agrees = total - calls.accepted[last].sum() <= _number(given[0]) <= total + last.sum()
+    return Aggregate(TOKENS, given, (float(total),), bool(agrees))
+
+
+def aggregates(calls: LoggedCalls, tails: Floats | None = None) -> dict[str, tuple[float, ...]]:
+    """Return what the log has of each aggregate but `TOKENS`, by name.
+
+    With ``tails``, P(n >= i) [N, L] of a rule, what it is expected to have.
+    """
+    places = np.arange(1, calls.p.shape[1] + 1)
+    kept = (calls.accepted[:, None] >= places).astype(float) if tails is None else tails
+    count, drafted, accepted = len(calls.lengths), float(calls.lengths.sum()), float(kept.sum())
+    verified = float((calls.is_draft * np.hstack([np.ones((count, 1)), kept[:, :-1]])).sum())
+    return {
+        "accepted/call": (accepted / count,),
+        "length": (accepted / count + 1,),
+        "accepted/drafted": (accepted / drafted,),
+        "accepted/verified": (accepted / verified,),
+        POSITIONS: tuple(kept.mean(axis=0).tolist()),
+        "calls": (count,),
+        "drafted": (drafted,),
+        "accepted": (accepted,),
+    }
+
+
+def _fits(given: Sequence[str], values: Sequence[float]) -> bool:
+    """Whether the values equal the given ones, rounded or cut to the given digits."""
+    return len(given) == len(values) and all(
+        abs(_number(one) - value) < _unit(one) for one, value in zip(given, values, strict=True)
+    )
+
+
+def _number(text: str) -> float:
+    """Return a number that may be in per cent; NaN for other text."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan
+
+
+def _unit(text: str) -> float:
+    """Return one unit of the last digit of a number."""
+    digits = len(text.removesuffix("%").lower().partition("e")[0].partition(".")[2])
+    return 10.0**-digits / (100 if text.endswith("%") else 1)

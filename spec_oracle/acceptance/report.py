@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE
-from spec_oracle.acceptance.reported import NAMES, Aggregate
+from spec_oracle.acceptance.log import AGGREGATES, Aggregate
 from spec_oracle.acceptance.where import FULL, Part
 from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
@@ -118,9 +118,9 @@ def _aggregate(one: Aggregate) -> str:
     """Return whether a reported aggregate agrees with the log."""
     said = f"--reported {one.name}={','.join(one.given)}"
     if one.agrees:
-        return f"{said} agrees with the log ({NAMES[one.name]})"
+        return f"{said} agrees with the log ({AGGREGATES[one.name]})"
     logged = ",".join(short(value) for value in one.logged)
-    return f"{said} contradicts the log, which has {logged} ({NAMES[one.name]})"
+    return f"{said} contradicts the log, which has {logged} ({AGGREGATES[one.name]})"
 
 
 def _sensitivity(found: Acceptance) -> str:

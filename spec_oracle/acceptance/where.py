@@ -23,7 +23,7 @@ from spec_oracle.acceptance.evidence import (
     log_mean,
     normalised,
 )
-from spec_oracle.acceptance.log import LoggedCalls
+from spec_oracle.acceptance.log import LoggedCalls, is_last_of_prompt
 from spec_oracle.arrays import Booleans, Integers
 
 BEHIND_A_CUT = "behind a partly accepted draft"
@@ -140,12 +140,6 @@ def _calls(calls: LoggedCalls, some: Booleans) -> LogPart:
 def _ends(calls: LoggedCalls) -> bool:
     """Whether the log says where a completion ends."""
     return len(set(calls.prompts)) > 1
-
-
-def is_last_of_prompt(calls: LoggedCalls) -> Booleans:
-    """Return whether a call is the last one of its prompt, [N]."""
-    last = {prompt: number for number, prompt in enumerate(calls.prompts)}
-    return np.array([last[prompt] == number for number, prompt in enumerate(calls.prompts)])
 
 
 def _before(calls: LoggedCalls) -> Integers:

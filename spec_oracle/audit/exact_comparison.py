@@ -27,7 +27,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable, paths_of
-from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
+from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.drafting import Drafting, ShapedTrees
 from spec_oracle.toy import Instance
 from verifiers import ModelBound, Siblings, StatefulVerifier, accepts_of, drafting_of, traits_of

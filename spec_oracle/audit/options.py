@@ -14,10 +14,9 @@ from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, NAMES, TYPES
 from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError, not_installed, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
-from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
 from spec_oracle.toy.instance import MOST_PATHS
-from spec_oracle.validation import is_real, is_whole
+from spec_oracle.validation import is_real, is_whole, require_rate
 
 TINY = 1e-9
 """A size that admits nothing: with it a run says which size it found."""

@@ -46,8 +46,7 @@ def run(options: Namespace) -> int:
         read_configuration,
     )
     from spec_oracle.report.audit_text import durations_text, list_to_text
-    from spec_oracle.report.progress import showing_progress
-    from spec_oracle.report.terminal import show
+    from spec_oracle.report.terminal import show, showing_progress
 
     if options.list:
         (show if options.output is None else partial(emit, options))(list_to_text(listed()))

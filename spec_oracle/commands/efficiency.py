@@ -35,7 +35,7 @@ def run(options: Namespace) -> int:
     """Write the figures of every verifier on every instance, or on a pair of language models."""
     from spec_oracle.efficiency import Efficiency, efficiencies, sweeps
     from spec_oracle.report import efficiency
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
 
     require_files_or_prompts(options, "efficiency")
     names, tree = _asked(options)
@@ -90,7 +90,7 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
 def _run_pair(options: Namespace, names: list[str]) -> int:
     from spec_oracle.language_models.efficiency import pair_efficiency
     from spec_oracle.report import efficiency
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
     prompts = prompts_of(options.prompts)
@@ -113,7 +113,7 @@ def run_optimum(options: Namespace) -> int:
     from spec_oracle.audit.rules import named_verifier
     from spec_oracle.optimum import Optimum, checked_optima
     from spec_oracle.report import efficiency
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
     results: dict[str, dict[str, Optimum[Any]]] = {}

@@ -42,7 +42,7 @@ def _worked(options: Namespace) -> Instance:
 
 def _cut(options: Namespace) -> Instance:
     from spec_oracle.language_models.cuts import cut_instance
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
 
     with showing_progress():
         return cut_instance(options.prompt, **pair_of(options))

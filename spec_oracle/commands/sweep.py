@@ -8,7 +8,7 @@ from spec_oracle.commands.options import FAILED, OK, Command, file_to_write, job
 
 def run(options: Namespace) -> int:
     """Compute what the output lacks of the plan."""
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
     from spec_oracle.sweeps import Plan
     from spec_oracle.sweeps import run as run_plan
 

@@ -11,7 +11,7 @@ from spec_oracle.exact.arithmetic import NUMPY, Arithmetic, arithmetic
 from spec_oracle.exact.drafting import Drafting, ShapedTrees, draft_paths, in_rationals, multiset_law
 from spec_oracle.places import raised_at
 from spec_oracle.toy import Context, Instance
-from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES, require_memory
+from spec_oracle.toy.model import FLOAT_BYTES, RATIONAL_BYTES, require_memory
 from spec_oracle.validation import require_instance_of
 from verifiers import (
     ROOT,

@@ -25,7 +25,7 @@ from spec_oracle.validation import require_whole
 from verifiers import EMPTY, ROOT, Siblings
 from verifiers.arrays import Array, arange_like, namespace, normalised
 from verifiers.drafts import parents_of_paths
-from verifiers.parts.multisets import multisets
+from verifiers.parts.transport_plan import multisets
 from verifiers.rules.top_draft import child_law
 
 MAX_TREES: Final = 5_000_000

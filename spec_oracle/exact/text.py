@@ -26,7 +26,7 @@ from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.errors import require_time
 from spec_oracle.toy import Context, Instance
-from spec_oracle.toy.size import require_memory
+from spec_oracle.toy.model import require_memory
 from spec_oracle.validation import is_whole, require_whole
 from verifiers import AnyVerifier, State, drafting_of
 

@@ -19,8 +19,8 @@ from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, Su
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.input_file import At, InputFile
+from spec_oracle.installed import tool_version
 from spec_oracle.json_data import Json
-from spec_oracle.version import tool_version
 
 CHECK = "baseline"
 """The name of the check that a comparison adds to a report."""

@@ -21,8 +21,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.optimum.paths import IndependentPaths
-from spec_oracle.optimum.trees import DistinctTrees
+from spec_oracle.optimum.drafts import DistinctTrees, IndependentPaths
 
 SAME_LEVEL = 1e-9
 """Potentials that differ by less are one level; a level wrongly split or merged costs time, not truth."""

@@ -24,8 +24,7 @@ from spec_oracle.optimum.certificates import (
     check_certificate,
 )
 from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafted, best_budgets, drafts_of, float_optimum
-from spec_oracle.optimum.paths import IndependentPaths
-from spec_oracle.optimum.trees import PrefixTree
+from spec_oracle.optimum.drafts import IndependentPaths, PrefixTree
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Siblings

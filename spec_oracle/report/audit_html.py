@@ -1,4 +1,4 @@
-"""An audit as one self-contained HTML page, from templates/audit.html."""
+"""An audit as one self-contained HTML page; pages and pictures from the folder templates."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,19 @@ from datetime import UTC, datetime
 from typing import SupportsFloat
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, TextCounterexample
+from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, Status, TextCounterexample
+from spec_oracle.installed import tool_version
 from spec_oracle.report import audit_text, reading, what_to_do
-from spec_oracle.report.page import environment, page
+from spec_oracle.report.audit_junit import NO_XML
+from spec_oracle.report.table import percent, short
 from spec_oracle.toy import Instance
-from spec_oracle.version import tool_version
+
+DOTS = {Status.PASSED: "●", Status.FAILED: "✗", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
+"""The cells of a heat map of checks."""
 
 SIGNS = {
     SubjectVerdict.LOSSLESS: "✓",
@@ -22,6 +27,7 @@ SIGNS = {
     SubjectVerdict.BROKEN: "✗",
     SubjectVerdict.DECLARED_LOSSY: "!",
 }
+
 COVERED = {
     Cover.PROVEN: "✓",
     Cover.REPRESENTED: "✓*",
@@ -30,10 +36,37 @@ COVERED = {
     Cover.NOT_TRACED: "?",
     Cover.UNTRIED: "–",
 }
+
 _ROWS = 60
 """Rows of a tree that a reader still follows."""
 
 _EQUAL = 1e-9
+
+
+def environment() -> Environment:
+    """Return what reads our templates: everything that they show is escaped, nothing may be missing."""
+    made = Environment(
+        loader=PackageLoader("spec_oracle.report"),
+        autoescape=True,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters.update(short=short, percent=percent)
+    made.globals.update(DOTS=DOTS, UNTRIED=UNTRIED)
+    return made
+
+
+def page(template: Template, **shown: object) -> str:
+    """Return a template with what it shows; characters that HTML cannot hold are replaced."""
+    return NO_XML.sub("\ufffd", template.render(**shown))
+
+
+def drawing(name: str, *shown: object) -> Markup:
+    """Return a picture of `drawings.html` as inline SVG, on one line: a page of Markdown may hold it."""
+    made = getattr(environment().get_template("drawings.html").module, name)(*shown)
+    return Markup(" ".join(made.split("\n")))  # noqa: S704  # it was escaped by the template
 
 
 def audit_to_html(report: AuditReport) -> str:

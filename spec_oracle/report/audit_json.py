@@ -10,9 +10,9 @@ from spec_oracle.audit.reports import (
     SubjectReport,
 )
 from spec_oracle.audit.results import UNTRIED, CheckResult, TextCounterexample
+from spec_oracle.installed import tool_version
 from spec_oracle.json_data import Json
 from spec_oracle.report.table import plain
-from spec_oracle.version import tool_version
 
 
 def header(seed: int | None = None) -> dict[str, Json]:

@@ -6,10 +6,10 @@ from xml.etree import ElementTree as ET
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.installed import tool_version
 from spec_oracle.report.audit_text import clause, failure_lines
 from spec_oracle.report.reading import open_checks
 from spec_oracle.report.what_to_do import what_to_do
-from spec_oracle.version import tool_version
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML and HTML cannot hold, and code under test may print."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
+from spec_oracle.installed import tool_version
 from spec_oracle.report.audit_text import (
     HEAD,
     audit_cells,
@@ -23,7 +24,6 @@ from spec_oracle.report.reading import (
 )
 from spec_oracle.report.table import markdown_table
 from spec_oracle.report.what_to_do import what_to_do
-from spec_oracle.version import tool_version
 
 
 def audit_to_markdown(report: AuditReport) -> str:

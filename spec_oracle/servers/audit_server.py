@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Prefix, Sampling
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
     from spec_oracle.servers.checks.distributions import Distributions, Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server, with_notes

@@ -39,14 +39,15 @@ from spec_oracle.statistics.intervals import (
     total_variation_interval,
 )
 from spec_oracle.statistics.power import (
+    DEFAULT_ALPHA,
     DEFAULT_MISS,
     draws_needed_by_g,
     draws_needed_by_joint_e_process,
     smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
+    split,
 )
-from spec_oracle.statistics.validation import DEFAULT_ALPHA, split
 
 __all__ = [
     "DEFAULT_ALPHA",

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.statistics.validation import require_draws, require_law
-from spec_oracle.validation import require_positive
+from spec_oracle.validation import require_draws, require_law, require_positive
 
 MIN_EXPECTED = 50.0
 """Fewest expected draws in a cell for limit laws to be used far out in the tail.

@@ -17,8 +17,7 @@ import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.validation import require_counts, require_law
-from spec_oracle.validation import is_whole
+from spec_oracle.validation import is_whole, require_counts, require_law
 
 DEFECT_SIZES = tuple(2.0**-k for k in range(1, 11))
 """Total variations the prior is tuned to, 0.5 down to 0.001. Sizes in between lose little: the number of

@@ -29,7 +29,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
 )
-from spec_oracle.statistics.validation import require_counts, require_law, require_rate, require_sample
+from spec_oracle.validation import require_counts, require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.statistics.validation import require_law, require_rate, require_sample
+from spec_oracle.validation import require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)

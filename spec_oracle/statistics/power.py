@@ -17,6 +17,10 @@ support takes at most e off d but adds n e to the log of 1 / miss; beyond a few 
 for the test. Where the law has a single outcome it is the only defect there is. G and the e-process's
 evidence have limit laws, and their power is the limit's: the non-central chi-square with n times that
 distance.
+
+There is one false-alarm rate for a whole run, and `split` divides it before anything is drawn
+(docs/theory.md, "Statistics"). Parts depend neither on order, nor on which worker runs what, nor on what
+other tests found. Nothing is handed out twice: a retry has no rate.
 """
 
 import math
@@ -33,8 +37,10 @@ from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.validation import require_draws, require_law, require_numbers, require_rate
-from spec_oracle.validation import is_real
+from spec_oracle.validation import is_real, require_draws, require_law, require_numbers, require_rate
+
+DEFAULT_ALPHA = 1e-6
+"""Chance that a run over correct subjects raises any false alarm."""
 
 DEFAULT_MISS = 1e-3
 """Chance of missing a defect of the stated size, unless told otherwise."""
@@ -44,6 +50,18 @@ LARGEST_NONCENTRALITY = 1e8
 
 MOST_DRAWS = 2**50
 """Where the search for a sufficient number of draws gives up."""
+
+
+def split(alpha: float, tests: int) -> float:
+    """Return the rate of each of ``tests`` tests that share ``alpha``.
+
+    >>> split(1e-6, 4)
+    2.5e-07
+    """
+    require_rate(alpha, "alpha")
+    if tests < 1:
+        raise InvalidInputError(f"tests: expected at least 1, got {tests}")
+    return alpha / tests
 
 
 def smallest_detectable_tv_by_g(

@@ -13,7 +13,7 @@ from spec_oracle.exact import decoded_law, emission_law, tokens_per_call
 from spec_oracle.exact import drafting as exact_drafting
 from spec_oracle.exact.drafting import draft_paths, shaped_law
 from spec_oracle.toy import Instance, ToyModel, required_bytes
-from spec_oracle.toy.size import MAX_BYTES, require_memory
+from spec_oracle.toy.model import MAX_BYTES, require_memory
 
 TOY = Instance.context_free([0.5, 0.5], [0.25, 0.75], draft_length=2, num_paths=2)
 BLOCK = verifiers.get("block")

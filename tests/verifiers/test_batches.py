@@ -11,7 +11,7 @@ import torch
 import verifiers
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable, call_verifier, draft_table, fresh_state
-from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.draft_tree import conditional_laws
 from spec_oracle.exact.drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day

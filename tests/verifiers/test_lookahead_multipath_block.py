@@ -13,8 +13,7 @@ from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances
 from tests.verifiers import balanced_reference as reference
-from verifiers.parts.rank_division import Division
-from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
+from verifiers.rules.lookahead_multipath_block import Division, LookaheadMultipathBlockVerifier
 
 TREES = instances(vocab_sizes=(2, 4), draft_lengths=(1, 4), num_paths=(1, 3), max_tuples=300)
 SMALL_TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=27)

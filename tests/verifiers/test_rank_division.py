@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from spec_oracle.toy.strategies import rows
 from tests.strategies import examples
-from verifiers.parts.rank_division import PrefixNode, divide_further, divide_root
-from verifiers.parts.rank_race import race_laws, race_times
-from verifiers.parts.ranks import Ranks, root_ranks, selection_chances
+from verifiers.parts.ranks import Ranks, race_laws, race_times, root_ranks, selection_chances
 from verifiers.parts.ratio_levels import running_sum
+from verifiers.rules.lookahead_multipath_block import PrefixNode, divide_further, divide_root
 
 
 def random_node(rng, num_nodes, num_ranks):

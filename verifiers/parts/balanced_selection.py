@@ -1,7 +1,7 @@
 """Balanced selection: choose one of m i.i.d. drafts at a node so that its law s is as near p as can be.
 
 See docs/theory.md, "Multi-path rules". The blocks of the convex minorant rank the drafts, and inside a block
-a race (`verifiers.parts.rank_race`) serves every token in proportion to p. The plan carries the law that it
+a race (`verifiers.parts.ranks`) serves every token in proportion to p. The plan carries the law that it
 *really* has, so a rule that accepts and corrects against it is lossless however the plan came about.
 """
 
@@ -19,10 +19,8 @@ from verifiers.arrays import (
     working_rows,
 )
 from verifiers.interface import DecisionSource
-from verifiers.parts.convex_minorant import balanced
-from verifiers.parts.rank_race import race
-from verifiers.parts.ranks import root_ranks, selection_chances, with_absent
-from verifiers.parts.ratio_levels import RatioLevels, make_levels, prefix_bounds, running_sum
+from verifiers.parts.ranks import race, root_ranks, selection_chances, with_absent
+from verifiers.parts.ratio_levels import RatioLevels, balanced, make_levels, prefix_bounds, running_sum
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,16 @@
 A verifier stops at a node of the draft tree it was given. It can have every law of the stop node for which
 the mass of each tree can be split over the nodes on that tree so that each node receives its stop mass: a
 transport from trees to nodes, feasible iff no set of nodes wants more than the trees that touch it weigh.
+
+The trees of independent drafts are `multisets`: every one once, with the number of orders in which it comes.
 """
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
@@ -225,3 +229,10 @@ class _Flow:
     def rows(self) -> list[list[int]]:
         """Return the mass at each tree's nodes, in the tree's order."""
         return [list(carried.values()) for carried in self.carried]
+
+
+def multisets(num_outcomes: int, size: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield every sorted tuple of ``size`` outcomes 0..num_outcomes-1, and its number of distinct orders."""
+    for outcomes in combinations_with_replacement(range(num_outcomes), size):
+        repeats = prod(factorial(outcomes.count(outcome)) for outcome in set(outcomes))
+        yield outcomes, factorial(size) // repeats

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from verifiers.arrays import Array, divide, minimum_one, namespace, normalised, ones, positive_part
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, Siblings, State, StatefulVerifier, Traits, Verdict
-from verifiers.parts.multisets import multisets
-from verifiers.parts.transport_plan import transport_plan
+from verifiers.parts.transport_plan import multisets, transport_plan
 
 Context = tuple[int, ...]
 Model = Callable[[Context], Array]

@@ -27,15 +27,8 @@ from verifiers.arrays import (
 )
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.multisets import multisets
-from verifiers.parts.walk import (
-    INDEPENDENT,
-    Node,
-    Walk,
-    accept_or_redraw,
-    first_true,
-    on_the_first_of_equals,
-)
+from verifiers.parts.transport_plan import multisets
+from verifiers.parts.walk import INDEPENDENT, Node, Walk, accept_or_redraw, first_true, on_the_first_of_equals
 
 MAX_MULTISETS = 200_000
 

@@ -20,7 +20,7 @@ from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable
-from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.draft_tree import conditional_laws
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.threads import raising
 

@@ -27,7 +27,7 @@ from spec_oracle.audit.shapes.coverage import Extent, result_of
 from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, experiment_at
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
-from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
+from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts, traits_of
 from verifiers.errors import InvalidInputError

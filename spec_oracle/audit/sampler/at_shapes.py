@@ -24,7 +24,7 @@ from spec_oracle.audit.shapes.trees import EASY, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError
-from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import Paths
 

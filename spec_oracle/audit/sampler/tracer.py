@@ -21,7 +21,7 @@ from spec_oracle.contracts.sampler import (
 )
 from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
-from spec_oracle.exact.conditional import CERTAIN, ConditionalLaw, RunOutcome, law_of
+from spec_oracle.exact.draft_tree import CERTAIN, ConditionalLaw, RunOutcome, law_of
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (

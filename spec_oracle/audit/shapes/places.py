@@ -26,8 +26,7 @@ from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import RowPair, one_hot, tree_of
 from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.exact.conditional import ConditionalLaw
-from spec_oracle.exact.draft_tree import Account, DraftTree
+from spec_oracle.exact.draft_tree import Account, ConditionalLaw, DraftTree
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings

@@ -3,11 +3,11 @@
 `enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, which
 of them are the same in `sources`, races in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, symbols, draws, sources, products and races, algebra, libraries,
+Modules use those on their left only: run, symbols, draws, sources, races, comparisons, algebra, libraries,
 calls.
 """
 
-from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
+from spec_oracle.exact.errors import CannotTraceError, NotTracedError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.exact.interception.calls import (
     Leaf,
     enumerate_calls,
@@ -16,9 +16,8 @@ from spec_oracle.exact.interception.calls import (
     outcomes,
     sample_call,
 )
-from spec_oracle.exact.interception.decisions import Decision
-from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.run import Branch
+from spec_oracle.exact.representatives import Decision
 
 __all__ = [
     "Branch",

@@ -17,11 +17,10 @@ from spec_oracle.exact.interception.comparisons import (
     resolved,
     stuck,
 )
-from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, is_clamp_left_out
-from spec_oracle.exact.interception.products import Product, product
+from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, Product, is_clamp_left_out, product
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.representatives import NEGLIGIBLE
 
 __all__ = ["FUNCTIONS", "decided", "truncate"]
 

@@ -12,16 +12,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.errors import Deadline
-from spec_oracle.exact.interception.decisions import Decision, normalised
-from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
+from spec_oracle.exact.errors import CannotTraceError, Deadline, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python import FloatCalls, drawn_by_python
 from spec_oracle.exact.interception.run import Branch, Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
-from spec_oracle.exact.representatives import OPEN, Indices, Law
+from spec_oracle.exact.representatives import OPEN, Decision, Indices, Law, normalised
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")

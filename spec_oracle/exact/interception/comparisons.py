@@ -14,8 +14,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise, is_clamp_left_out
-from spec_oracle.exact.interception.products import Product
+from spec_oracle.exact.interception.draws import Noise, Product, is_clamp_left_out
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, any_symbol
 from spec_oracle.exact.representatives import FEW

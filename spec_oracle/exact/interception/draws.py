@@ -1,4 +1,4 @@
-"""Noise: a function of one uniform number.
+"""Noise: a function of one uniform number, and products of uniforms.
 
 *Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
 interval (`Draw.low`, `Draw.high`), except for draws that are spent. Comparing a noise with a number cuts the
@@ -9,22 +9,31 @@ the draws (a race) or raises `CannotTraceError`.
 Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
 zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a conversion between float64 and
 float32 changes nothing. Integers are rounded exactly.
+
+*Products* of uniforms, u_1 u_2 ... u_k, are compared with numbers, too. A product is below b iff fewer than k
+events of a Poisson process of rate one happened until -log b (docs/theory.md, "Enumeration"). So comparisons
+of u_1, u_1 u_2, u_1 u_2 u_3, ... with numbers fix lower and upper limits of its counts at some times: a walk
+over these times with independent Poisson increments. The law is exact; the factors are used up by their
+product.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
-from spec_oracle.exact.interception.decisions import NEGLIGIBLE
+from spec_oracle.exact.interception.maps import IDENTITY
 from spec_oracle.exact.interception.run import MOST_GUARDED, Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Symbol
-from spec_oracle.exact.representatives import OPEN, Law
+from spec_oracle.exact.representatives import NEGLIGIBLE, OPEN, Law
 
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""
+
+_SPENT = "the random number is a factor of a product, only the product is traced"
 
 
 class Draw:
@@ -143,3 +152,96 @@ def is_clamp_left_out(noises: Sequence[Noise], limit: float, *, from_below: bool
         for noise in noises:
             noise.draw.guarded += share
     return True
+
+
+class _CountBound(NamedTuple):
+    """At ``time`` the count is at least ``low`` and below ``high``."""
+
+    time: float
+    low: int
+    high: float
+
+
+class GrowingProduct:
+    """A growing sequence of uniforms whose partial products are compared."""
+
+    def __init__(self, first: Draw) -> None:
+        self.length = 1
+        self._limits: list[_CountBound] = []
+        if first.high < 1:
+            self._limits.append(_CountBound(-math.log(first.high), 0, 1))
+        if first.low > 0:
+            self._limits.append(_CountBound(-math.log(first.low), 1, math.inf))
+        first.pay()
+        first.ask = partial(self.is_below, 1)
+
+    def extend(self, draw: Draw) -> None:
+        """Multiply by one more fresh uniform."""
+        if not draw.is_fresh:
+            current_run().cannot_trace("multiplication", "one factor is a random number that was used before")
+        draw.pay()
+        draw.spent = _SPENT
+        self.length += 1
+
+    def is_below(self, count: int, bound: float) -> bool:
+        """Decide whether the product of the first ``count`` factors is below ``bound``."""
+        if bound <= 0 or bound >= 1:
+            return bound >= 1
+        below, above = (
+            _CountBound(-math.log(bound), 0, count),
+            _CountBound(-math.log(bound), count, math.inf),
+        )
+        options = [sorted([*self._limits, limit]) for limit in (below, above)]
+        chances = [self._probability_of(limits) for limits in options]
+        outcome = current_run().decide(chances)
+        self._limits = options[outcome]
+        return outcome == 0
+
+    def _probability_of(self, limits: list[_CountBound]) -> float:
+        """Return the probability that the counting process keeps all limits; times ascend."""
+        # law[n]: probability of count n so far; counts from `top` on are one.
+        top = max([self.length, *(limit.low for limit in limits)])
+        law, now = [1.0] + [0.0] * top, 0.0
+        for time, low, high in limits:
+            law = [chance if low <= n < high else 0.0 for n, chance in enumerate(_after(law, time - now))]
+            now = time
+        return math.fsum(law)
+
+
+def _after(law: list[float], duration: float) -> list[float]:
+    """Return the law of the count after a further ``duration``; the last entry collects all larger counts."""
+    top = len(law) - 1
+    steps = [math.exp(-duration) * duration**k / math.factorial(k) for k in range(top)]
+    later = [math.fsum(law[n] * steps[count - n] for n in range(count + 1)) for count in range(top)]
+    return [*later, max(math.fsum(law) - math.fsum(later), 0.0)]
+
+
+class Product(Symbol):
+    """The product of the first ``count`` uniforms of a sequence: compared, or multiplied further."""
+
+    __slots__ = ("count", "factors")
+
+    def __init__(self, factors: GrowingProduct, count: int) -> None:
+        self.factors = factors
+        self.count = count
+
+    def is_below(self, bound: float, *, inclusive: bool = False) -> bool:  # noqa: ARG002  (of probability 0)
+        """Decide whether the product is below ``bound``."""
+        return self.factors.is_below(self.count, bound)
+
+
+def product(left: Noise | Product, right: Noise | Product) -> Product:
+    """Return the product of a uniform, or of a product of uniforms, with a fresh uniform."""
+    if isinstance(left, Noise) and isinstance(right, Product):
+        left, right = right, left
+    refuse = partial(current_run().cannot_trace, "multiplication")
+    if isinstance(right, Product) or right.chain != IDENTITY:
+        refuse("the product of two random numbers that are not uniforms")
+    if isinstance(left, Noise):
+        if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
+            refuse("the product of two random numbers, not both fresh uniforms")
+        left = Product(GrowingProduct(left.draw), 1)
+    if left.count != left.factors.length:
+        refuse("one product of random numbers is multiplied twice")
+    left.factors.extend(right.draw)
+    return Product(left.factors, left.count + 1)

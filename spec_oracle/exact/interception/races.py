@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Objects
+from spec_oracle.exact.errors import Line, here
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
-from spec_oracle.exact.interception.errors import Line, here
 from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol

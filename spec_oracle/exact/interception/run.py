@@ -22,10 +22,16 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.errors import Deadline, TooManyBranchesError
-from spec_oracle.exact.interception.decisions import Decision, normalised
-from spec_oracle.exact.interception.errors import CannotTraceError, Line, UnrepeatableError, here, shown
-from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
+from spec_oracle.exact.errors import (
+    CannotTraceError,
+    Deadline,
+    Line,
+    TooManyBranchesError,
+    UnrepeatableError,
+    here,
+    shown,
+)
+from spec_oracle.exact.representatives import OPEN, Alike, Decision, Indices, Law, Stand, chosen, normalised
 
 T = TypeVar("T")
 

@@ -26,9 +26,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Self
 
 from spec_oracle.errors import InvalidInputError, not_installed
+from spec_oracle.installed import tool_version
 from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
-from spec_oracle.version import tool_version
 
 if TYPE_CHECKING:
     import httpx

@@ -95,7 +95,7 @@ def _judge(
     end: float,
 ) -> str:
     """Judge completions, and ``more`` of them until they are known to be wrong; say why it ended early."""
-    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import showing_progress
     from spec_oracle.servers.contract import OutOfTimeError, ServerError
 
     with showing_progress() as tell:

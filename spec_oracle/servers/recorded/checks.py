@@ -1,7 +1,7 @@
 """The checks of recorded completions, `long-texts`, `logprobs` and `model`, made without their server.
 
 Each token is compared with its own next-token distribution, of a reference or as recorded. Tokens of copies
-count once (`spec_oracle.servers.recorded.copies`). Three faults that are not of speculation are named:
+count once (`spec_oracle.servers.recorded.transcripts`). Three faults that are not of speculation are named:
 
 * The first tokens of completions, on which nothing speculates, contradict the reference: another model.
 * Equal contexts have different rows: tokens are missing from the file, or what was reported is wrong.
@@ -44,8 +44,7 @@ from spec_oracle.servers.checks.scores import WRONG_SCORES, fetch_along
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.recorded.copies import Copies
-from spec_oracle.servers.recorded.transcripts import Transcript
+from spec_oracle.servers.recorded.transcripts import Copies, Transcript
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, joined, part
 from spec_oracle.statistics.streams import stream
 

@@ -2,8 +2,7 @@
 
 from spec_oracle.contracts import adapting as contract
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify
-from spec_oracle.third_party.samplers.stand_ins import load_alone
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import load_alone, wheel
 
 
 def load(*, reads_draft: bool) -> Verify:

@@ -8,9 +8,8 @@ import torch
 
 from spec_oracle.contracts import adapting as contract
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify
-from spec_oracle.third_party.samplers.stand_ins import Names, load_alone
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import Names, load_alone, wheel
 
 T = TypeVar("T")
 

@@ -9,9 +9,8 @@ from types import ModuleType, SimpleNamespace
 import torch
 
 from spec_oracle.contracts.adapting import Generator, Tensor, Verify, logits_of
-from spec_oracle.third_party.samplers.stand_ins import load_alone
 from spec_oracle.third_party.samplers.vllm_v1 import flat_verify
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import load_alone, wheel
 
 _TAKE_PROBABILITIES = ("0.11.0", "0.13.0")
 

@@ -10,8 +10,7 @@ import torch
 
 from spec_oracle.contracts import adapting as contract
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify
-from spec_oracle.third_party.samplers.stand_ins import Names, load_alone
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import Names, load_alone, wheel
 
 _LAYERS = "vllm.model_executor.layers"
 _GIVEN: dict[str, Names] = {

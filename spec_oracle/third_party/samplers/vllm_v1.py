@@ -17,9 +17,8 @@ from torch.overrides import TorchFunctionMode
 from spec_oracle.contracts import adapting as contract
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify, logits_of
 from spec_oracle.contracts.flat import flat
-from spec_oracle.third_party.samplers.stand_ins import load_alone
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import load_alone, wheel
 
 if TYPE_CHECKING:
     from triton.runtime import JITFunction

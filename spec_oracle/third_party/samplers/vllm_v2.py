@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, from_lengths, logits_of
-from spec_oracle.third_party.samplers.stand_ins import load_alone
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
-from spec_oracle.third_party.samplers.wheels import wheel
+from spec_oracle.third_party.samplers.wheels import load_alone, wheel
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)

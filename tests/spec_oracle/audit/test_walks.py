@@ -29,7 +29,7 @@ from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 ROOT = Path(spec_oracle.__file__).parent
 TRUSTED = {
     *("errors", "exact", "language_models", "optimum", "plain", "statistics", "threads", "toy"),
-    *("own_verifiers", "places", "validation", "version"),
+    *("installed", "places", "validation"),
 }
 """Top-level modules and packages of `spec_oracle`."""
 TRACERS = {"audit/engine/tracer.py", "audit/sampler/tracer.py"}

@@ -12,7 +12,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError, decoded_law, emission_law
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import DraftTable
-from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.draft_tree import conditional_laws
 from spec_oracle.exact.drafting import ShapedTrees, TreeShape
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.toy import Instance

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spec_oracle.exact.conditional import conditional_laws
+from spec_oracle.exact.draft_tree import conditional_laws
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.representatives import FEW, NotAlikeError, chosen, represented, require_alike
 from verifiers import ROOT, Drafts, Verdict

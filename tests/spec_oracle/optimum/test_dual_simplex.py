@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_oracle.optimum.dual_simplex import CoveringProgram
+from spec_oracle.optimum.cutting_planes import CoveringProgram
 from tests.strategies import examples
 
 

@@ -16,7 +16,7 @@ from spec_oracle.optimum import (
     tree_optimum,
 )
 from spec_oracle.optimum.cutting_planes import best_budgets
-from spec_oracle.optimum.trees import PrefixTree, trees_of
+from spec_oracle.optimum.drafts import PrefixTree, trees_of
 from spec_oracle.toy import Instance
 from tests.verifiers.balanced_reference import optimal_acceptance
 from verifiers import ROOT, Siblings

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import verifiers
 from spec_oracle.audit.listing import listed
-from spec_oracle.report import AUDIT_FORMATS, progress, terminal
+from spec_oracle.report import AUDIT_FORMATS, terminal
 from spec_oracle.report.audit_text import list_to_text
 
 
@@ -74,9 +74,9 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
             self.start = start if is_long else lambda: None
             self.cancel = self.join = lambda: None
 
-    monkeypatch.setattr(progress, "Timer", Patience)
+    monkeypatch.setattr(terminal, "Timer", Patience)
     console = on(80)
-    with progress.showing_progress(console) as tell:
+    with terminal.showing_progress(console) as tell:
         tell("first [bold]: lossless", 1, 2)
         tell("second: lossy", 2, 2)
     shown = console.file.getvalue()
@@ -86,7 +86,7 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
 
 def test_the_bar_names_the_running_subject_and_steps_have_no_line(monkeypatch):
     console = on(80)
-    with progress.showing_progress(console) as tell:
+    with terminal.showing_progress(console) as tell:
         tell("mine: joint passed, 0.3 s", 1, 9, step=True, now="mine: shapes, 1 s")
         tell("mine: lossless", 9, 9)
     shown = console.file.getvalue()
@@ -96,21 +96,21 @@ def test_the_bar_names_the_running_subject_and_steps_have_no_line(monkeypatch):
 
 def test_without_a_terminal_steps_have_lines_and_names_are_no_emoji():
     console = Console(file=io.StringIO())
-    with progress.showing_progress(console) as tell:
+    with terminal.showing_progress(console) as tell:
         tell("bad:x: joint passed, 0.3 s", 1, 9, step=True, now="bad:x: shapes, 1 s")
         tell("", 1, 9, now="bad:x: shapes, 2 s")
     assert console.file.getvalue() == "[1/9] bad:x: joint passed, 0.3 s\n"
 
 
 def test_without_a_terminal_a_line_names_the_running_check_after_silence(monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.01)
+    monkeypatch.setattr(terminal, "EVERY", 0.01)
     console = Console(file=io.StringIO())
 
     def wait_for(line):
         while line not in console.file.getvalue():
             time.sleep(0.01)
 
-    with progress.showing_progress(console) as tell:
+    with terminal.showing_progress(console) as tell:
         wait_for(" s so far")
         tell("joint", 1, 100)
         tell("joint", 2, 100)

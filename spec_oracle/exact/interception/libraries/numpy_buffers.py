@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spec_oracle.exact.interception.errors import is_foreign
+from spec_oracle.exact.errors import is_foreign
 from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import (
     HOLDING,

@@ -24,8 +24,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from spec_oracle.exact.errors import CannotTraceError
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.errors import CannotTraceError
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
 from spec_oracle.exact.interception.sources import (

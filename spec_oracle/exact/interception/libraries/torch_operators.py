@@ -16,12 +16,7 @@ from torch._ops import OpOverload
 
 from spec_oracle.arrays import Booleans
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
-from spec_oracle.exact.interception.comparisons import (
-    ORDERED,
-    compared_with_many,
-    computed,
-    place_of,
-)
+from spec_oracle.exact.interception.comparisons import ORDERED, compared_with_many, computed, place_of
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes

@@ -18,7 +18,7 @@ from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
 from spec_oracle.audit.shapes.places import Place, TriedShapes, experiment_at, traced_at
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
-from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
+from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from tests.strategies import at_night
 from verifiers import Siblings
 

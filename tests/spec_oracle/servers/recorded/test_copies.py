@@ -6,7 +6,7 @@ Right completions are 40 files of 60; copies are said of one of these with a pro
 import numpy as np
 import pytest
 
-from spec_oracle.servers.recorded.copies import RATE, Copies
+from spec_oracle.servers.recorded.transcripts import COPY_RATE, Copies
 
 PROMPTS = {"one prompt": 1, "many prompts": 30}
 TOKENS = {"1 token": (1, 1), "up to 6 tokens": (1, 6), "20 tokens": (20, 20)}
@@ -101,7 +101,7 @@ def test_completions_of_unknown_probability_are_no_copies():
     """Without distributions any beginning may be certain: of no token is it known that it is improbable."""
     same = ((1, 2), tuple(range(50)), np.zeros(50))
     assert not added([same] * 20)[0].found
-    assert RATE < 1e-6
+    assert COPY_RATE < 1e-6
 
 
 def test_a_completion_without_tokens_is_none():

@@ -1,6 +1,10 @@
-"""Whether `verifiers` is the package that comes with spec-oracle: PyPI has another one of that name."""
+"""What is installed: the version of spec-oracle, and whether `verifiers` is the package that comes with it.
+
+PyPI has another package of that name.
+"""
 
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,3 +25,11 @@ def require_own_verifiers() -> None:
             f"verifiers: found {origin or 'none'}, not the package that comes with spec-oracle; "
             "install spec-oracle into an environment of its own (another package on PyPI has this name)"
         )
+
+
+def tool_version() -> str:
+    """Return the installed version of spec-oracle, "unknown" from a bare source tree."""
+    try:
+        return version("spec-oracle")
+    except PackageNotFoundError:
+        return "unknown"

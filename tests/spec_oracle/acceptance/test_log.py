@@ -5,9 +5,8 @@ import json
 import pytest
 
 from spec_oracle.acceptance import acceptance
-from spec_oracle.acceptance.log import read_calls
+from spec_oracle.acceptance.log import read_calls, read_reported
 from spec_oracle.acceptance.report import FORMATS
-from spec_oracle.acceptance.reported import read_reported
 from spec_oracle.errors import InvalidInputError
 
 SHORT = {"drafted": [1, 2], "p": [0.5, 0.5], "q": [0.5, 0.5], "prompt": 0}

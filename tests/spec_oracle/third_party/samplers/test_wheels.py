@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spec_oracle.errors import EngineError
-from spec_oracle.third_party.samplers.stand_ins import load_alone
+from spec_oracle.third_party.samplers.wheels import load_alone
 
 MAIN = """
 from __future__ import annotations
