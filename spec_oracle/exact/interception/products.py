@@ -37,14 +37,14 @@ class GrowingProduct:
         if first.low > 0:
             self._limits.append(_CountBound(-math.log(first.low), 1, math.inf))
         first.pay()
-        first.ask = partial(self.is_below, 1)
+        first.answer_by(partial(self.is_below, 1))
 
     def extend(self, draw: Draw) -> None:
         """Multiply by one more fresh uniform."""
         if not draw.is_fresh:
             current_run().cannot_trace("multiplication", "one factor is a random number that was used before")
         draw.pay()
-        draw.spent = _SPENT
+        draw.spend(_SPENT)
         self.length += 1
 
     def is_below(self, count: int, bound: float) -> bool:

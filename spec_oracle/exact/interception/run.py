@@ -98,7 +98,7 @@ class Run:
     shown: dict[int, object] = field(default_factory=dict)
     """Tensors whose memory others know, by its address."""
     races: dict[object, Any] = field(default_factory=dict)
-    """The outcome of each race, so that the same race run twice has one winner."""
+    """The races between equal draws and numbers, so that the same race run twice has one winner."""
     draws = 0
     """Number of draws that are decided when they are first used."""
     deciding: int | None = None

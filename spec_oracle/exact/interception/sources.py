@@ -53,8 +53,14 @@ def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
         chain = _FORMULAS.setdefault(first.chain, first.chain)
-        return [Noise(Draw(is_counted=False), chain) for _ in range(count)]
+        return [Noise(Draw(), chain) for _ in range(count)]
     return [first, *(make() for _ in range(count - 1))]
+
+
+def _noise(chain: maps.Chain) -> Noise:
+    """Return a function of a new uniform, which is a step of the run."""
+    current_run().step()
+    return Noise(Draw(), chain)
 
 
 class _Tape:
@@ -162,7 +168,7 @@ class Traced:
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1)."""
-        return _drawn_once(("uniform", bits), lambda: Noise(Draw(), maps.IDENTITY))
+        return _drawn_once(("uniform", bits), lambda: _noise(maps.IDENTITY))
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
@@ -170,7 +176,7 @@ class Traced:
             decide = partial(self.later, lambda: current_run().decide(np.ones(count), in_full=True))
             return _drawn_once(("integer", count), decide)
         chain = maps.floor(maps.affine(maps.IDENTITY, 0.0, float(count)))
-        return _drawn_once(("integer", count), lambda: Noise(Draw(), chain))
+        return _drawn_once(("integer", count), lambda: _noise(chain))
 
     def decide(self, weights: Sequence[float] | Law) -> int:
         """Decide at once."""
