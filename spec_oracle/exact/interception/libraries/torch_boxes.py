@@ -21,6 +21,7 @@ from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.run import active_run, current_run
+from spec_oracle.exact.interception.sources import FreshNoises
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from verifiers.arrays import Array
 
@@ -93,8 +94,10 @@ def element_of(tensor: torch.Tensor) -> Scalar:
     handle = _handle(number)
     if handle is None:
         return number
-    found = current_run().boxed.get(handle)
-    return current_run().unrepeatable(_KEPT) if found is None else found
+    try:
+        return current_run().boxed[handle]
+    except KeyError:
+        current_run().unrepeatable(_KEPT)
 
 
 def _handle(number: float) -> int | None:
@@ -126,7 +129,7 @@ def objects_at(tensor: torch.Tensor, where: Booleans | None) -> Array:
     return array
 
 
-def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
+def write(tensor: torch.Tensor, where: Booleans, values: Sequence[Scalar]) -> None:
     """Write numbers and symbols into the tensor at the positions that are True in ``where``.
 
     Pending integers are decided where the tensor's type has no boxes for them; raises `CannotTraceError` for
@@ -134,6 +137,9 @@ def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
     """
     if len(values) == tensor.numel() == 1 and tensor.dtype in _BOXING and tensor.is_cpu:
         write_element(tensor, values[0])
+        return
+    if type(values) is FreshNoises and tensor.dtype in FLOATS:
+        _write_boxes(tensor, where, _box(values, tensor.dtype))
         return
     kinds = set(map(type, values))  # there may be as many values as tokens, and they are of few types
     if tensor.dtype not in INTEGERS and Pending in kinds:
@@ -150,7 +156,11 @@ def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
         _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
         positions, boxed = _zeros(where.shape, dtype=bool), list(itertools.compress(values, chosen))
         positions[where] = chosen
-    array, handles = _shared(tensor), _box(boxed, tensor.dtype)
+    _write_boxes(tensor, positions, _box(boxed, tensor.dtype))
+
+
+def _write_boxes(tensor: torch.Tensor, positions: Booleans, handles: NDArray[np.int64]) -> None:
+    array = _shared(tensor)
     if tensor.dtype in INTEGERS:
         array[positions] = _INTEGER_BASE - handles
     else:
@@ -176,7 +186,7 @@ def write_element(tensor: torch.Tensor, value: Scalar) -> None:
         array.view(np.uint64)[...] = 0xFFF << 52 | (_FLOAT_BASE + handle & 0x7FFFFF) << 29
 
 
-def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: list[float]) -> None:
+def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: Sequence[float]) -> None:
     if tensor.device.type != "cpu":
         tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
         return
@@ -204,8 +214,8 @@ _BOXING: Final = frozenset((*FLOATS, *INTEGERS))
 
 def _box(symbols: Sequence[Symbol], dtype: torch.dtype) -> NDArray[np.int64]:
     """Enter symbols in the table of the run, as a tensor of that type holds them; return their numbers."""
-    run, kinds = current_run(), set(map(type, symbols))
-    for kind in kinds if dtype not in FLOATS else ():
+    run = current_run()
+    for kind in set(map(type, symbols)) if dtype not in FLOATS else ():
         some = [symbol for symbol in symbols if type(symbol) is kind]
         has_room = dtype in INTEGERS and issubclass(kind, Pending)
         if issubclass(kind, Noise):
@@ -214,9 +224,12 @@ def _box(symbols: Sequence[Symbol], dtype: torch.dtype) -> NDArray[np.int64]:
             run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
     numbers = itertools.islice(_handles, len(symbols))
     handles = _fromiter(numbers, np.int64, len(symbols)) % _CAPACITY
-    if len(run.boxed) + len(symbols) > _CAPACITY:
+    if run.boxed.size + len(symbols) > _CAPACITY:
         run.cannot_trace("tensor", f"more than {_CAPACITY} random numbers in tensors")
-    run.boxed.update(zip(handles.tolist(), symbols, strict=True))
+    wraps = len(handles) > 0 and handles[0] > handles[-1]
+    is_later = type(symbols) is FreshNoises and not wraps
+    consecutive = range(int(handles[0]), int(handles[-1]) + 1) if is_later else handles.tolist()
+    run.boxed.enter(consecutive, symbols, later=is_later)
     return handles
 
 
