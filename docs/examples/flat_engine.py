@@ -29,6 +29,8 @@ def rejection_sample(
         uniform[request == row] = torch.rand(int(lengths[row]), generator=generator)
         noise[row].exponential_(generator=generator)
 
+    # A NaN in a draft row would win the race: id 0 was let out (vllm-project/vllm#41834).
+    draft_probs = draft_probs.nan_to_num()
     residual = (target - draft_probs).clamp(min=0)
     corrected = (residual / noise[request]).argmax(dim=-1)
     ratio_holds = uniform * draft_probs[token, draft_token_ids] < target[token, draft_token_ids]

@@ -214,10 +214,11 @@ class TriedShapes:
         """Trace the shapes of a design in their order, until one is wrong, or the processor time is over.
 
         Those that have every value of every axis come first, ``until`` a time of their own: a value that was
-        not tried leaves the audit open.
+        not tried leaves the audit open. Those that have pairs of values have a part of the budget after them.
         """
         shapes, count = design.shapes[: context.shapes.most], design.of_values
         self.trace_all(shapes[:count], until, context.seed, effort.SHAPES_ONE_SHARE)
+        end = min(end, time.process_time() + effort.SHAPES_PAIRS_SHARE * context.budget)
         self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
 
     def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:

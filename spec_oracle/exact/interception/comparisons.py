@@ -7,6 +7,7 @@ enters its functions here, too.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from types import NoneType
 from typing import Final, NoReturn
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise, Product, is_clamp_left_out
+from spec_oracle.exact.interception.draws import IS_FRESH, Noise, Product, is_clamp_left_out
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, any_symbol
 from spec_oracle.exact.representatives import FEW
@@ -137,11 +138,13 @@ def _known_formulas(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar]
 
 def _are_alike(noises: Sequence[Scalar], first: Noise) -> bool:
     """Whether all are fresh noises of the formula of the first."""
-    chain = first.chain
-    for one in noises:  # of as many as tokens: a generator takes longer
-        if type(one) is not Noise or one.chain is not chain or not one.draw.is_fresh:
-            return False
-    return True
+    # Of as many as tokens: a loop in Python takes longer.
+    if set(map(type, noises)) != {Noise} or not all(map(IS_FRESH, noises)):
+        return False
+    return len(set(map(id, map(_CHAIN, noises)))) == 1 and noises[0].chain is first.chain
+
+
+_CHAIN: Final = attrgetter("chain")
 
 
 def is_scalar(value: object) -> bool:

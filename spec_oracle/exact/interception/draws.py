@@ -20,6 +20,7 @@ product.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,24 +42,32 @@ class Draw:
 
     ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
     ``guarded`` is the probability of its values that clamps change which were left out: a decision by the
-    draw accounts for it (`pay`; a race accounts for less).
+    draw accounts for it (`pay`; a race accounts for less). ``is_fresh``: no decision has narrowed it or used
+    it up; it is stored, since races ask it of one draw a token. Who makes a draw counts it as a step.
     """
 
-    __slots__ = ("ask", "guarded", "high", "low", "spent")
+    __slots__ = ("ask", "guarded", "high", "is_fresh", "low", "spent")
 
-    def __init__(self, *, is_counted: bool = True) -> None:
+    def __init__(self) -> None:
         self.low = 0.0
         self.high = 1.0
         self.guarded = 0.0
         self.spent = ""
         self.ask: Callable[[float], bool] | None = None
-        if is_counted:
-            current_run().step()
+        self.is_fresh = True
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether no decision has narrowed it or used it up."""
-        return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
+    def narrow(self, low: float, high: float) -> None:
+        """Set the interval that the decisions so far leave to it."""
+        self.low, self.high = low, high
+        self.is_fresh = low == 0.0 and high == 1.0 and not self.spent and self.ask is None
+
+    def spend(self, reason: str) -> None:
+        """Use it up; an error names the ``reason``."""
+        self.spent, self.is_fresh = reason, False
+
+    def answer_by(self, ask: Callable[[float], bool]) -> None:
+        """Let a product of uniforms, which it leads, answer its comparisons."""
+        self.ask, self.is_fresh = ask, False
 
     def is_below(self, bound: float) -> bool:
         """Decide whether the uniform is below ``bound``, and narrow its interval accordingly."""
@@ -72,9 +81,9 @@ class Draw:
             return True
         below = current_run().decide((share, 1 - share)) == 0
         if below:
-            self.high = bound
+            self.narrow(self.low, bound)
         else:
-            self.low = bound
+            self.narrow(bound, self.high)
         return below
 
     def rank(self, bounds: Law) -> int:
@@ -83,7 +92,7 @@ class Draw:
         edges = np.concatenate([[self.low], np.clip(bounds, self.low, self.high), [self.high]])
         number = current_run().decide(np.diff(edges))
         if number != OPEN:
-            self.low, self.high = float(edges[number]), float(edges[number + 1])
+            self.narrow(float(edges[number]), float(edges[number + 1]))
         return number
 
     def pay(self) -> None:
@@ -118,8 +127,8 @@ class Noise(Symbol):
         run, draw = current_run(), self.draw
         if not isinstance(run, Afterwards) or draw.spent:
             return super().settled(operation)
-        draw.low = run.between(draw.low, draw.high)
-        draw.high = math.nextafter(draw.low, 1.0)
+        low = run.between(draw.low, draw.high)
+        draw.narrow(low, math.nextafter(low, 1.0))
         return maps.value_at(self.chain, draw.low)
 
     def is_below(self, bound: float, *, inclusive: bool = False) -> bool:
@@ -137,6 +146,10 @@ class Noise(Symbol):
         cut, increasing = maps.threshold(self.chain, bound)
         share = min(max((cut - self.draw.low) / (self.draw.high - self.draw.low), 0.0), 1.0)
         return share if increasing else 1.0 - share
+
+
+IS_FRESH: Final[Callable[[Noise], bool]] = attrgetter("draw.is_fresh")
+"""Whether no decision has narrowed or used up the draw of a noise."""
 
 
 def is_clamp_left_out(noises: Sequence[Noise], limit: float, *, from_below: bool) -> bool:
@@ -173,14 +186,14 @@ class GrowingProduct:
         if first.low > 0:
             self._limits.append(_CountBound(-math.log(first.low), 1, math.inf))
         first.pay()
-        first.ask = partial(self.is_below, 1)
+        first.answer_by(partial(self.is_below, 1))
 
     def extend(self, draw: Draw) -> None:
         """Multiply by one more fresh uniform."""
         if not draw.is_fresh:
             current_run().cannot_trace("multiplication", "one factor is a random number that was used before")
         draw.pay()
-        draw.spent = _SPENT
+        draw.spend(_SPENT)
         self.length += 1
 
     def is_below(self, count: int, bound: float) -> bool:

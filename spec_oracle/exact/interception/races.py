@@ -17,17 +17,18 @@ variation, and the winner of a race by the sum over its noises. ``clamp(min=1e-1
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final
+from operator import ne
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Objects
 from spec_oracle.exact.errors import Line, here
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Draw, Noise
+from spec_oracle.exact.interception.draws import IS_FRESH, Draw, Noise
 from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.interception.symbols import Pending, Scalar, any_symbol
 from spec_oracle.exact.representatives import Law
 
 _array, _empty = np.array, np.empty  # as they are when nothing is traced
@@ -53,13 +54,16 @@ def places(scores: Objects, *, largest: bool, count: int = 1, none_wins: bool = 
     found = _empty((*scores.shape[:-1], count), dtype=object)
     for row in np.ndindex(scores.shape[:-1]):
         some = scores[row].tolist()
-        none = [n for n, score in enumerate(some) if _is_none(score)] if none_wins else []
+        none = _no_numbers(some) if none_wins else []
         found[row] = none[:1] or ranking(some, largest=largest, count=count)
     return found
 
 
-def _is_none(score: Scalar) -> bool:
-    return type(score) is not Noise and bool(score != score)  # noqa: PLR0124  (not a number)
+def _no_numbers(scores: Sequence[Scalar]) -> list[int]:
+    """Return the places of scores that are no number (NaN)."""
+    if set(map(type, scores)) == {Noise}:
+        return []
+    return [n for n, score in enumerate(scores) if type(score) is not Noise and bool(score != score)]  # noqa: PLR0124
 
 
 def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pending]:
@@ -67,20 +71,35 @@ def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pend
 
     Equal numbers keep their order. Each place is decided when first used; equal rankings give equal answers.
     """
-    races = current_run().races
-    key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
-    if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
+    numbers = [score for score in scores if type(score) is not Noise]
+    if any_symbol(numbers) or any(map(ne, numbers, numbers)):  # not a number
         current_run().cannot_trace("race", "a score is neither a number nor known random noise")
-    if key not in races:
-        if not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
-            current_run().cannot_trace("race", "ties are possible")
-        races[key] = _order(list(scores), largest=largest).place, []
-    place, found = races[key]
+    place, found = _known_race(scores, largest=largest)
     if len(found) < count:
         line = here()[0]
         found.extend(Pending(partial(_placed, place, number, line)) for number in range(len(found), count))
     answer: list[Pending] = found[:count]
     return answer
+
+
+_Race: TypeAlias = tuple[list[Chain], Callable[[int], int], list[Pending]]
+"""The formulas of a race, what decides its places, and the places up to now."""
+
+
+def _known_race(scores: Sequence[Scalar], *, largest: bool) -> tuple[Callable[[int], int], list[Pending]]:
+    """Return what decides the places of scores in this run, and the places up to now."""
+    chains = [score.chain for score in scores if type(score) is Noise]
+    # Chains are compared where draws and numbers are equal: their digests take longer than all else.
+    draws = (largest, *(score.draw if type(score) is Noise else score for score in scores))
+    alike: list[_Race] = current_run().races.setdefault(draws, [])
+    for known, place, found in alike:
+        if known == chains:
+            return place, found
+    if not all(map(maps.is_continuous, chains)):
+        current_run().cannot_trace("race", "ties are possible")
+    race: _Race = chains, _order(list(scores), largest=largest).place, []
+    alike.append(race)
+    return race[1:]
 
 
 def _placed(place: Callable[[int], int], number: int, line: Line) -> int:
@@ -108,11 +127,12 @@ def _order(scores: list[Scalar], *, largest: bool) -> "_Order":
 
 def _forget_guards(scores: Sequence[Scalar]) -> None:
     """Let draws be fresh again that decisions narrowed by next to nothing, such as "not below 1e-10"."""
-    for draw in {score.draw for score in scores if isinstance(score, Noise)}:
+    used = [score.draw for score in scores if type(score) is Noise and not score.draw.is_fresh]
+    for draw in dict.fromkeys(used):
         known = draw.low + 1.0 - draw.high
         if 0 < known <= _HARDLY and not draw.spent and draw.ask is None:
             current_run().leave_out(known)
-            draw.low, draw.high = 0.0, 1.0
+            draw.narrow(0.0, 1.0)
 
 
 def _without_guards(scores: list[Scalar]) -> tuple[list[Scalar], float] | None:
@@ -166,6 +186,16 @@ def _largest_density(chain: Chain) -> float:
     return _MARGIN * max((v - u) / max(abs(y - x), 1e-300) for u, v, x, y in pairs)
 
 
+_First: TypeAlias = tuple[tuple[list[int], list[float] | None], bool]
+"""The possible winners of a first place with their weights, and whether these have a closed form."""
+
+_MOST_KNOWN: Final = 400_000
+"""Noises of races whose first places are kept from one run to the next, at most."""
+
+_KNOWN: Final[dict[tuple[object, ...], tuple[list[Chain], _First]]] = {}
+"""First places of races of fresh noises; the formulas are kept, so that none takes the identity of one."""
+
+
 class _Order:
     """The order of scores, found place by place; ``backwards`` if places are counted from the last on.
 
@@ -186,11 +216,37 @@ class _Order:
     @property
     def is_closed(self) -> bool:
         """Whether the law of the first place has a closed form."""
+        found = self._as_before() if self._is_fresh else self._found_first()
+        self._first, is_closed = found
+        return is_closed
+
+    def _as_before(self) -> "_First":
+        """Return what is known of the first place; runs of the same code hold the same races.
+
+        Formulas are compared by their identity: those of many noises are the same objects in all runs.
+        """
+        chains = [score.chain for score in self._scores if type(score) is Noise]
+        numbers = tuple(score for score in self._scores if type(score) is not Noise)
+        places = tuple(id(score.chain) if type(score) is Noise else 0 for score in self._scores)
+        key = self._largest, self._backwards, places, numbers
+        if key not in _KNOWN:
+            if sum(len(known) for known, _ in _KNOWN.values()) + len(chains) > _MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[key] = chains, self._found_first()
+        return _KNOWN[key][1]
+
+    def _found_first(self) -> "_First":
+        """Return the possible winners of the first place with their weights, and whether those are known."""
         runners = self.possible_winners()
-        chains = [score.chain for score in (self._scores[n] for n in runners) if isinstance(score, Noise)]
+        chains = [score.chain for score in (self._scores[n] for n in runners) if type(score) is Noise]
         weights = _race_weights(tuple(chains), largest=self._largest) if chains else None
-        self._first = runners, weights if len(chains) == len(runners) else None
-        return not chains or weights is not None
+        first = runners, weights if len(chains) == len(runners) else None
+        return first, not chains or weights is not None
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether nothing is known of any noise that is left."""
+        return not self._found and all(map(IS_FRESH, [s for s in self._scores if type(s) is Noise]))
 
     def place(self, number: int) -> int:
         """Return the index that takes a place, once those before it are known."""
@@ -228,19 +284,17 @@ class _Order:
             self._changed = 0.0
         winner = current_run().decide(weights, _array(runners))
         for draw in draws:
-            draw.spent = _SPENT
+            draw.spend(_SPENT)
         self._draws.update(draws)
         return winner
 
     def possible_winners(self) -> list[int]:
         """Return the indices that may take the next place; of several numbers only the best one."""
         rest = {n: score for n, score in enumerate(self._scores) if n not in self._found}
-        is_fresh = all(score.draw.is_fresh for score in rest.values() if isinstance(score, Noise))
-        if is_fresh and not self._found:
-            # Runs of the same code hold the same races: this one may be known.
-            chains = tuple(score.chain if isinstance(score, Noise) else score for score in self._scores)
+        if self._is_fresh:
+            chains = tuple(score.chain if type(score) is Noise else score for score in self._scores)
             return list(_winners_at_first(chains, self._largest, self._backwards))
-        bounds = {n: score.bounds if isinstance(score, Noise) else score for n, score in rest.items()}
+        bounds = {n: score.bounds if type(score) is Noise else score for n, score in rest.items()}
         return _winners(bounds, largest=self._largest, backwards=self._backwards)
 
 

@@ -72,6 +72,34 @@ class Branch(NamedTuple, Generic[T]):
     guarded: float = 0.0
 
 
+class Boxed(dict[int, Any]):
+    """Symbols by the number in their box. Those of a whole array may be made when one is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[tuple[Sequence[int], Sequence[Any]]] = []
+        """Numbers, and the symbols that lie there."""
+        self.size = 0
+        """How many symbols there are, with those that are not made yet."""
+
+    def enter(self, handles: Sequence[int], symbols: Sequence[Any], *, later: bool) -> None:
+        """Enter symbols by their numbers; ``later``: when one of them is looked at."""
+        self.size += len(symbols)
+        if later:
+            self.waiting.append((handles, symbols))
+        else:
+            self.update(zip(handles, symbols, strict=True))
+
+    def __missing__(self, handle: int) -> Any:
+        """Return a symbol that waits, and enter all of its array; raises KeyError where none does."""
+        for place, (handles, symbols) in enumerate(self.waiting):
+            if handle in handles:
+                del self.waiting[place]
+                self.update(zip(handles, symbols, strict=True))
+                return self[handle]
+        raise KeyError(handle)
+
+
 @dataclass(eq=False)
 class Run:
     """One run: its decisions so far, and the state of its random numbers.
@@ -99,12 +127,12 @@ class Run:
     """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False
     failure: SpecOracleError | None = None
-    boxed: dict[object, Any] = field(default_factory=dict)
+    boxed: Boxed = field(default_factory=Boxed)
     """Symbols that lie in tensors, by the number in the element."""
     shown: dict[int, object] = field(default_factory=dict)
     """Tensors whose memory others know, by its address."""
     races: dict[object, Any] = field(default_factory=dict)
-    """The outcome of each race, so that the same race run twice has one winner."""
+    """The races between equal draws and numbers, so that the same race run twice has one winner."""
     draws = 0
     """Number of draws that are decided when they are first used."""
     deciding: int | None = None

@@ -9,7 +9,7 @@ same numbers.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
@@ -32,12 +32,39 @@ _OF_A_STEP: Final = 16
 _MANY_SEEDS: Final = 2**24
 """Values of a random seed from which on two of them are taken to differ."""
 
+_MANY_NOISES: Final = 64
+"""Noises of one array from which on they are made when one of them is looked at."""
+
 _MOST_FORMULAS: Final = 64
 _FORMULAS: Final[dict[maps.Chain, maps.Chain]] = {}
 """Chains of noises of one formula, by themselves."""
 
 
-def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
+class FreshNoises(Sequence[Scalar]):
+    """So many noises of one formula, made when one of them is looked at: code may overwrite all of them."""
+
+    def __init__(self, chain: maps.Chain, count: int) -> None:
+        self._chain, self._count = chain, count
+        self._made: list[Noise] = []
+
+    @property
+    def made(self) -> list[Noise]:
+        """The noises."""
+        if not self._made:
+            self._made = [Noise(Draw(), self._chain) for _ in range(self._count)]
+        return self._made
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.made[place]
+
+    def __iter__(self) -> Iterator[Noise]:
+        return iter(self.made)
+
+
+def alike(make: Callable[[], Scalar], count: int) -> Sequence[Scalar]:
     """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
     formula = (make.func, make.args) if isinstance(make, partial) else make
     if count < 2:
@@ -45,7 +72,7 @@ def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     return _drawn_once((formula, count), lambda: _several(make, count))
 
 
-def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
+def _several(make: Callable[[], Scalar], count: int) -> Sequence[Scalar]:
     first = make()
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
@@ -53,8 +80,15 @@ def _several(make: Callable[[], Scalar], count: int) -> list[Scalar]:
         if len(_FORMULAS) >= _MOST_FORMULAS:
             _FORMULAS.clear()
         chain = _FORMULAS.setdefault(first.chain, first.chain)
-        return [Noise(Draw(is_counted=False), chain) for _ in range(count)]
+        noises = FreshNoises(chain, count)
+        return noises if count >= _MANY_NOISES else noises.made
     return [first, *(make() for _ in range(count - 1))]
+
+
+def _noise(chain: maps.Chain) -> Noise:
+    """Return a function of a new uniform, which is a step of the run."""
+    current_run().step()
+    return Noise(Draw(), chain)
 
 
 class _Tape:
@@ -162,7 +196,7 @@ class Traced:
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1)."""
-        return _drawn_once(("uniform", bits), lambda: Noise(Draw(), maps.IDENTITY))
+        return _drawn_once(("uniform", bits), lambda: _noise(maps.IDENTITY))
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
@@ -170,7 +204,7 @@ class Traced:
             decide = partial(self.later, lambda: current_run().decide(np.ones(count), in_full=True))
             return _drawn_once(("integer", count), decide)
         chain = maps.floor(maps.affine(maps.IDENTITY, 0.0, float(count)))
-        return _drawn_once(("integer", count), lambda: Noise(Draw(), chain))
+        return _drawn_once(("integer", count), lambda: _noise(chain))
 
     def decide(self, weights: Sequence[float] | Law) -> int:
         """Decide at once."""

@@ -9,7 +9,7 @@ other types have no room for boxes.
 
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.run import active_run, current_run
+from spec_oracle.exact.interception.sources import FreshNoises
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from verifiers.arrays import Array
 
@@ -28,6 +29,7 @@ FLOATS: Final = (torch.float32, torch.float64)
 INTEGERS: Final = (torch.int32, torch.int64)
 
 _array, _full, _zeros = np.array, np.full, np.zeros  # as they are when nothing is traced
+_fromiter = np.fromiter
 
 _CAPACITY = (1 << 20) - 1  # the last payload, all ones, is the NaN that vectorised log1p computes
 _FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
@@ -92,8 +94,10 @@ def element_of(tensor: torch.Tensor) -> Scalar:
     handle = _handle(number)
     if handle is None:
         return number
-    found = current_run().boxed.get(handle)
-    return current_run().unrepeatable(_KEPT) if found is None else found
+    try:
+        return current_run().boxed[handle]
+    except KeyError:
+        current_run().unrepeatable(_KEPT)
 
 
 def _handle(number: float) -> int | None:
@@ -125,7 +129,7 @@ def objects_at(tensor: torch.Tensor, where: Booleans | None) -> Array:
     return array
 
 
-def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
+def write(tensor: torch.Tensor, where: Booleans, values: Sequence[Scalar]) -> None:
     """Write numbers and symbols into the tensor at the positions that are True in ``where``.
 
     Pending integers are decided where the tensor's type has no boxes for them; raises `CannotTraceError` for
@@ -134,17 +138,29 @@ def write(tensor: torch.Tensor, where: Booleans, values: list[Scalar]) -> None:
     if len(values) == tensor.numel() == 1 and tensor.dtype in _BOXING and tensor.is_cpu:
         write_element(tensor, values[0])
         return
-    if tensor.dtype not in INTEGERS and Pending in set(map(type, values)):
-        values = [value.settled() if isinstance(value, Pending) else value for value in values]
-    chosen = _array([isinstance(value, Symbol) for value in values], dtype=bool)
-    if not chosen.all():
-        _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
-    if not chosen.any():
+    if type(values) is FreshNoises and tensor.dtype in FLOATS:
+        _write_boxes(tensor, where, _box(values, tensor.dtype))
         return
+    kinds = set(map(type, values))  # there may be as many values as tokens, and they are of few types
+    if tensor.dtype not in INTEGERS and Pending in kinds:
+        values = [value.settled() if type(value) is Pending else value for value in values]
+        kinds = set(map(type, values))
+    symbols = {kind for kind in kinds if issubclass(kind, Symbol)}
+    if not symbols:
+        _write_numbers(tensor, where, values)
+        return
+    if symbols == kinds:
+        positions, boxed = where, values
+    else:
+        chosen = _array([type(value) in symbols for value in values], dtype=bool)
+        _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
+        positions, boxed = _zeros(where.shape, dtype=bool), list(itertools.compress(values, chosen))
+        positions[where] = chosen
+    _write_boxes(tensor, positions, _box(boxed, tensor.dtype))
+
+
+def _write_boxes(tensor: torch.Tensor, positions: Booleans, handles: NDArray[np.int64]) -> None:
     array = _shared(tensor)
-    handles = _array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
-    positions = _zeros(array.shape, dtype=bool)
-    positions[where] = chosen
     if tensor.dtype in INTEGERS:
         array[positions] = _INTEGER_BASE - handles
     else:
@@ -161,7 +177,7 @@ def write_element(tensor: torch.Tensor, value: Scalar) -> None:
     if not isinstance(value, Symbol):
         array[...] = value
         return
-    (handle,) = _box([value], tensor.dtype)
+    handle = int(_box([value], tensor.dtype)[0])
     if tensor.dtype in INTEGERS:
         array[...] = _INTEGER_BASE - handle
     elif tensor.dtype == torch.float32:
@@ -170,7 +186,7 @@ def write_element(tensor: torch.Tensor, value: Scalar) -> None:
         array.view(np.uint64)[...] = 0xFFF << 52 | (_FLOAT_BASE + handle & 0x7FFFFF) << 29
 
 
-def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: list[float]) -> None:
+def _write_numbers(tensor: torch.Tensor, where: Booleans, numbers: Sequence[float]) -> None:
     if tensor.device.type != "cpu":
         tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
         return
@@ -196,20 +212,24 @@ def address(tensor: torch.Tensor) -> int:
 _BOXING: Final = frozenset((*FLOATS, *INTEGERS))
 
 
-def _box(symbols: list[Symbol], dtype: torch.dtype) -> list[int]:
+def _box(symbols: Sequence[Symbol], dtype: torch.dtype) -> NDArray[np.int64]:
     """Enter symbols in the table of the run, as a tensor of that type holds them; return their numbers."""
-    run, kinds = current_run(), set(map(type, symbols))
-    for kind in kinds if dtype not in FLOATS else ():
+    run = current_run()
+    for kind in set(map(type, symbols)) if dtype not in FLOATS else ():
         some = [symbol for symbol in symbols if type(symbol) is kind]
         has_room = dtype in INTEGERS and issubclass(kind, Pending)
         if issubclass(kind, Noise):
             has_room = dtype in INTEGERS and all(maps.is_integral(symbol.chain) for symbol in some)
         if not has_room:
             run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
-    handles = [next(_handles) % _CAPACITY for _ in symbols]
-    if len(run.boxed) + len(symbols) > _CAPACITY:
+    numbers = itertools.islice(_handles, len(symbols))
+    handles = _fromiter(numbers, np.int64, len(symbols)) % _CAPACITY
+    if run.boxed.size + len(symbols) > _CAPACITY:
         run.cannot_trace("tensor", f"more than {_CAPACITY} random numbers in tensors")
-    run.boxed.update(zip(handles, symbols, strict=True))
+    wraps = len(handles) > 0 and handles[0] > handles[-1]
+    is_later = type(symbols) is FreshNoises and not wraps
+    consecutive = range(int(handles[0]), int(handles[-1]) + 1) if is_later else handles.tolist()
+    run.boxed.enter(consecutive, symbols, later=is_later)
     return handles
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import verifiers
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import parts_of
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.effort import SHAPES_PAIRS_SHARE
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
 from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
@@ -203,6 +205,26 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
         exact, low = (np.minimum(a / b, 1) for a, b in ((p, q), (p.astype(kind), q.astype(kind))))
         moved = abs(exact - low.astype(float)).max(axis=1).sum()
         assert moved < tolerance(dtype, 3, 50)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0])
+def test_pairs_of_values_have_a_part_of_the_time_and_values_all_that_they_need(seconds, monkeypatch):
+    """At default options a right sampler is not kept for a minute by the last pairs, the largest ones."""
+    now, few = [100.0], design(num_paths=(1,))
+    monkeypatch.setattr("time.process_time", lambda: now[0])
+    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+
+    def trace(place, end):
+        now[0] += seconds if place.shape.is_brief else 3.0
+        tried.traced[place] = TracedExperiment(None, TracedOutcome({}, 1, total_variation=0.0))
+
+    monkeypatch.setattr(TracedExperiment, "is_wrong", False)
+    monkeypatch.setattr(tried, "trace", trace)
+    tried.trace_design(few, context, until=now[0] + 45.0, end=now[0] + 60.0)
+    shapes = [place.shape for place in tried.traced]
+    assert shapes[: few.of_values] == [*few.shapes[: few.of_values]]
+    pairs = len(shapes) - few.of_values
+    assert SHAPES_PAIRS_SHARE * 60.0 < pairs * seconds <= SHAPES_PAIRS_SHARE * 60.0 + 2 * seconds
 
 
 def test_coverage_lists_the_weakest_evidence_of_each_value_first():

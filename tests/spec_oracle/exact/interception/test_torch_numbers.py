@@ -11,7 +11,7 @@ import pytest
 
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, draws, enumerate_calls, sources
 from tests.spec_oracle.exact.interception.support import call_law
 from verifiers import Paths
 
@@ -185,3 +185,40 @@ def test_memory_of_new_tensors_holds_nothing_of_old_ones(dtype):
 
     for _ in range(3):
         assert all(all(branch.result) for branch in enumerate_calls(used_again))
+
+
+MANY = 200
+
+
+def seeded(seed):
+    return torch.rand(MANY, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_arrays_of_noise_from_equal_seeds_are_the_same_whichever_is_looked_at_first():
+    def call():
+        one, other, same = seeded(1), seeded(2), seeded(1)
+        return bool(same[7] < 0.25), bool(one[7] < 0.25), bool(other[7] < 0.5)
+
+    found = {branch.result: branch.weight for branch in enumerate_calls(call)}
+    assert found == pytest.approx(
+        {(True,) * 3: 0.125, (True, True, False): 0.125, (False, False, True): 0.375, (False,) * 3: 0.375}
+    )
+
+
+def test_noise_that_is_written_over_is_never_made(monkeypatch):
+    """Engines fill an array for all requests, then the row of each request by its own generator."""
+    made, draw = [], draws.Draw
+    monkeypatch.setattr(sources, "Draw", lambda: made.append(1) or draw())
+    weights = torch.ones(MANY, dtype=torch.float64)
+    weights[3:] = 0.0
+
+    def call():
+        noise = torch.empty(2, MANY, dtype=torch.float64).exponential_()
+        for row in noise:
+            row.exponential_(generator=torch.Generator().manual_seed(5))
+        first, second = (weights / row for row in noise)
+        return int(first.argmax()), int(second.argmax())  # of equal noise, the same place
+
+    found = {branch.result: branch.weight for branch in enumerate_calls(call)}
+    assert found == pytest.approx({(place, place): 1 / 3 for place in range(3)})
+    assert len(made) == 3 * (MANY + 2)  # a run makes one array, and a number to find the formula of each
