@@ -15,7 +15,7 @@ from spec_oracle.audit.results import Cause, Measured, Remarks
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.audit_text import audit_table, audit_to_text
 from spec_oracle.report.reading import evidence_word, finding, headline, open_checks
-from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, what_to_do
+from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, next_steps, what_to_do
 from spec_oracle.toy import Instance
 
 PLACE = "sampler.py:8"
@@ -104,11 +104,11 @@ def test_the_table_shows_the_total_variation_of_failed_and_open_checks():
     assert row(undecided("few"))["open"] == "shapes not decided"
 
 
-def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
+def test_a_failure_has_its_place_its_command_and_lines_of_what_to_do():
     lines = audit_to_text(
         report_of(one(failed("inputs-kept", "target_probs changed"), BAD_INPUT))
     ).splitlines()
-    assert lines[1:8] == [
+    assert lines[1:9] == [
         "  ✗ inputs-kept  target_probs changed",
         f"      in: {PLACE}",
         "      reproduce: spec-oracle audit mine:verify --check inputs-kept",
@@ -116,8 +116,9 @@ def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
         f"      in: {PLACE}",
         "      reproduce: spec-oracle audit mine:verify --check bad-input",
         f"  do: look at what it changes: copy that first ({PLACE}); {ASKED}",
+        "  do: add --skip bad-input",
     ]
-    assert lines[8] == "  ✓ passed: joint (proven)"
+    assert lines[9] == "  ✓ passed: joint (proven)"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,31 @@ def test_the_do_line_is_of_the_undecided_check_before_failures_of_others():
     few = undecided("too few", "joint", remarks=Remarks(do="--budget 90"))
     open_ = one(few, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE)
     assert what_to_do(open_) == "spec-oracle audit mine:verify --budget 90"
+
+
+SLOW = undecided("too slow", remarks=Remarks(do="--budget 90"))
+LONGER = "spec-oracle audit mine:verify --budget 90"
+
+
+def test_every_open_check_has_its_step():
+    assert next_steps(one(BAD_INPUT, SLOW)) == ["add --skip bad-input", LONGER]
+    assert next_steps(one(failed("batch"), SLOW))[1:] == [LONGER]
+    first = undecided("few", "joint", remarks=Remarks(do="--budget 90"))
+    steps = next_steps(one(first, SLOW, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE))
+    assert steps == [LONGER, "add --skip bad-input"]
+    assert next_steps(one()) == []
+
+
+def test_the_other_steps_of_a_lossy_subject_wait_for_the_first():
+    subject = one(failed("batch"), BAD_INPUT, SLOW, verdict=SubjectVerdict.LOSSY)
+    assert next_steps(subject) == [what_to_do(subject)]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "github", "junit"])
+def test_every_form_shows_every_step(form):
+    shown = AUDIT_FORMATS[form](report_of(one(BAD_INPUT, SLOW)))
+    assert "--skip bad-input" in shown
+    assert LONGER in re.sub("<[^>]*>", "", shown)
 
 
 def test_every_check_of_samplers_has_something_to_look_at():
