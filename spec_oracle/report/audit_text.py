@@ -296,9 +296,11 @@ def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[li
         ]
     else:
         size, total = _size(found), short(found.total_variation)
-        probability = f"probability {short(found.gap.expected)} expected, {short(found.gap.actual)} found"
+        gap = found.gap
+        expected, actual = (short(one, gap.digits) for one in (gap.expected, gap.actual))
+        probability = f"probability {expected} expected, {actual} found"
         shown = [
-            f"tokens {_tokens(found.gap.sequence)}: {probability}",
+            f"tokens {_tokens(gap.sequence)}: {probability}",
             f"smallest counterexample: {size}; total variation {total}",
             *_rows(found),
         ]

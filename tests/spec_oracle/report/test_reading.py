@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
@@ -10,10 +11,11 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, How, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.reports import AuditedCode, AuditReport, Evidence, SubjectReport
+from spec_oracle.audit.reports import AuditedCode, AuditReport, Counterexample, Evidence, SubjectReport
 from spec_oracle.audit.results import Cause, Measured, Remarks
+from spec_oracle.exact import Gap
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.report.audit_text import audit_table, audit_to_text
+from spec_oracle.report.audit_text import audit_table, audit_to_text, counterexample_lines
 from spec_oracle.report.reading import evidence_word, finding, headline, open_checks
 from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, next_steps, what_to_do
 from spec_oracle.toy import Instance
@@ -302,3 +304,10 @@ def test_html_begins_with_the_failure(lossy):
     assert first[1].get("class") == "finding"
     (steps,) = (element for element in first if element.tag == "ul")
     assert "".join(steps[0].itertext()).startswith("do: look at position 1")
+
+
+def test_probabilities_that_differ_are_told_apart():
+    """A residual with a floor of 1e-5 a token moves so little."""
+    gap = Gap((0, 1), Fraction(2, 3), 2 / 3 + 1.3e-5)
+    found = Counterexample(None, gap, 2.6e-5, (), None, "spec-oracle audit mine:verify")
+    assert counterexample_lines(found)[0][0] == "tokens 0,1: probability 2/3 expected, 0.66668 found"
