@@ -282,7 +282,8 @@ def read_reported(text: str) -> Reported:
     for name, values in found.items():
         for one in values:
             if not math.isfinite(_number(one)):
-                raise InvalidInputError(f"--reported: {name}: expected a number, got {one!r}")
+                what = "numbers with commas between them" if name == POSITIONS else "a number"
+                raise InvalidInputError(f"--reported: {name}: expected {what}, got {one!r}")
         if len(values) > 1 and name != POSITIONS:
             raise InvalidInputError(f"--reported: {name}: expected one number, got {','.join(values)}")
     return found

@@ -487,8 +487,8 @@ def _size(found: TracedExperiment) -> str:
 def _failure(found: TracedExperiment) -> str:
     gap, shown = found.gap, found.experiment.shown
     return (
-        f"{found.experiment.what}: {shown(gap.sequence)} has probability {gap.actual:.4g}, "
-        f"{gap.expected:.4g} expected (total variation {found.total_variation:.3g} of "
+        f"{found.experiment.what}: {shown(gap.sequence)} has probability {gap.actual:.{gap.digits}g}, "
+        f"{gap.expected:.{gap.digits}g} expected (total variation {found.total_variation:.3g} of "
         f"{found.experiment.size}){found.traced.remark}"
     )
 

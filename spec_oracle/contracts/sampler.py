@@ -393,7 +393,7 @@ def checked_emissions(returned: object, drafts: Paths | Drafts, *, of_trees: boo
     )
     batch, width = drafts.batch, (drafts.depth if isinstance(drafts, Drafts) else drafts.draft_length) + 1
     if of_trees and tokens.ndim == 2:
-        tokens = _fitted(tokens, width)
+        tokens = _fitted(tokens, accepted, width)
     if (tokens.shape, accepted.shape) == ((batch,), (batch, width)):
         raise ContractError(f"verify returned (num_accepted, tokens), in the wrong order; {_MUST}")
     if tokens.shape != (batch, width):
@@ -409,9 +409,16 @@ def checked_emissions(returned: object, drafts: Paths | Drafts, *, of_trees: boo
     return Emissions(tokens, lengths)
 
 
-def _fitted(tokens: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return the tokens of trees [B, W] with so many columns: all others must be padding."""
-    _require_padding(tokens[:, width:] != -1, tokens[:, width:])
+def _fitted(tokens: NDArray[np.int64], accepted: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return the tokens of trees [B, W] with so many columns: all others must be padding.
+
+    Tokens there that ``accepted`` counts are left to the check of the accepted length.
+    """
+    behind = np.zeros(tokens.shape, dtype=bool)
+    behind[:, width:] = True
+    if accepted.shape == (len(tokens),):
+        behind &= np.arange(tokens.shape[1]) > accepted[:, None]
+    _require_padding(behind & (tokens != -1), tokens)
     missing = max(width - tokens.shape[1], 0)
     return np.pad(tokens[:, :width], ((0, 0), (0, missing)), constant_values=-1)
 

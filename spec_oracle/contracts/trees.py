@@ -6,6 +6,7 @@ arguments, integers int64. An empty place is a node that none leads to. See docs
 
 from verifiers import EMPTY, ROOT
 from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
+from verifiers.errors import InvalidInputError
 
 
 def with_root(tokens: Array) -> Array:
@@ -58,7 +59,14 @@ def depths(parents: Array) -> Array:
 
 
 def from_node(tokens: Array, parents: Array, node: Array, next_token: Array) -> tuple[Array, Array]:
-    """Return what is emitted where ``node`` int [B], 0 for the root, is the last one that was accepted."""
+    """Return what is emitted where ``node`` int [B], 0 for the root, is the last one that was accepted.
+
+    Raises `InvalidInputError` for a negative node: places of the contract begin at the root with -1.
+    """
+    if bool((node < 0).any()):
+        raise InvalidInputError(
+            "node: expected 0 for the root and i + 1 for place i, found a negative number"
+        )
     xp, above = namespace(tokens), parents_with_root(parents)
     ids, reversed_ = with_root(tokens), list[Array]()
     count = pick(depths(parents), node)

@@ -34,6 +34,16 @@ class Gap(NamedTuple):
     expected: Number
     actual: Number
 
+    @property
+    def digits(self) -> int:
+        """Significant digits that tell the probabilities apart in print: 4, or more where 4 do not.
+
+        >>> Gap((0, 1), 2 / 3, 0.5).digits, Gap((0, 1), 2 / 3, 2 / 3 + 1e-5).digits
+        (4, 5)
+        """
+        both = float(self.expected), float(self.actual)
+        return next((some for some in range(4, 17) if len({f"{one:.{some}g}" for one in both}) > 1), 4)
+
 
 def largest_gap(expected: Numbers, actual: Numbers, shape: tuple[int, ...]) -> Gap:
     """Return the sequence with the largest absolute gap; both laws flat over ``shape``."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.report.audit_text import audit_to_text, clause, failure_lines
 from spec_oracle.report.reading import first_what_is_open, open_checks
-from spec_oracle.report.what_to_do import what_to_do
+from spec_oracle.report.what_to_do import next_steps
 
 
 def audit_to_github(report: AuditReport) -> str:
@@ -19,13 +19,13 @@ def _annotations(subject: SubjectReport, command: str) -> Iterator[str]:
     if subject.error:
         yield _command("error", subject, subject.subject, subject.error)
         return
-    do = what_to_do(subject, command)
+    steps = [f"do: {step}" for step in next_steps(subject, command)]
     for check in [
         *open_checks(subject),
         *(check for check in subject.checks if check.is_settled and check.known),
     ]:
         message = f"{check.name}: {check.status.value.replace('-', ' ')}: {clause(check)}"
-        next_ = [f"do: {do}"] if do and check is open_checks(subject)[0] else []
+        next_ = steps if check in open_checks(subject)[:1] else []
         message = "\n".join([message, *failure_lines(subject, check, command), *next_])
         level = "warning" if check.is_settled else "error"
         yield _command(level, subject, f"{subject.subject}: {subject.verdict.value}", message)

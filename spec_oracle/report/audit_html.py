@@ -82,7 +82,7 @@ def audit_to_html(report: AuditReport) -> str:
         headline=reading.headline,
         open_checks=reading.open_checks,
         passed=lambda subject: reading.passed_line(subject.checks),
-        what_to_do=lambda subject: what_to_do.what_to_do(subject, report.command),
+        next_steps=lambda subject: what_to_do.next_steps(subject, report.command),
         named=lambda check: (check.name, check),
         bar=lambda headroom: f"{100 * min(max(headroom, 0.0), 1.0):.1f}",
         tree=_tree,

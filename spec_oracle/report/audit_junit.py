@@ -9,7 +9,7 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.installed import tool_version
 from spec_oracle.report.audit_text import clause, failure_lines
 from spec_oracle.report.reading import open_checks
-from spec_oracle.report.what_to_do import what_to_do
+from spec_oracle.report.what_to_do import next_steps
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML and HTML cannot hold, and code under test may print."""
@@ -77,6 +77,6 @@ def _case(subject: SubjectReport, check: CheckResult) -> ET.Element:
         return case
     found = ET.SubElement(case, kind, type=check.status.value, message=clause(check))
     if not check.is_settled:
-        do = what_to_do(subject) if check is open_checks(subject)[0] else ""
-        found.text = "\n".join([*failure_lines(subject, check), *([f"do: {do}"] if do else [])]) or None
+        steps = next_steps(subject) if check is open_checks(subject)[0] else []
+        found.text = "\n".join([*failure_lines(subject, check), *(f"do: {step}" for step in steps)]) or None
     return case

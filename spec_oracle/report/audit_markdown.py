@@ -23,7 +23,7 @@ from spec_oracle.report.reading import (
     rule_of,
 )
 from spec_oracle.report.table import markdown_table
-from spec_oracle.report.what_to_do import what_to_do
+from spec_oracle.report.what_to_do import next_steps
 
 
 def audit_to_markdown(report: AuditReport) -> str:
@@ -66,6 +66,5 @@ def section(subject: SubjectReport, command: str = "") -> str:
         return f"<details><summary>{title}</summary><ul>\n{items}\n</ul></details>"
     lines = "\n".join([*filter(None, [subject.error]), *open_lines(subject, command)])
     shown = f"\n\n```\n{lines}\n```" if lines else ""
-    do = what_to_do(subject, command)
-    next_ = f"\n\n**do:** {escape(do)}" if do else ""
+    next_ = "".join(f"\n\n**do:** {escape(step)}" for step in next_steps(subject, command))
     return f"## {title}{shown}{next_}\n\n<ul>\n{items}\n</ul>"

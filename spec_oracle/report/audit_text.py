@@ -22,7 +22,7 @@ from spec_oracle.report.reading import (
     total_variation_text,
 )
 from spec_oracle.report.table import percent, plural, short, text_table
-from spec_oracle.report.what_to_do import command_for, what_to_do
+from spec_oracle.report.what_to_do import command_for, next_steps
 from spec_oracle.toy import Instance, ToyModel, context_text
 
 HEAD = ("subject", "verdict", "open", "evidence", "TV", "detects TV", "tokens/call", "optimum", "headroom")
@@ -71,8 +71,7 @@ def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = F
     if subject.error:
         lines.append(f"  {subject.error}")
     lines += [f"  {line}" for line in open_lines(subject, command)]
-    if do := what_to_do(subject, command):
-        lines.append(f"  do: {do}")
+    lines += [f"  do: {step}" for step in next_steps(subject, command)]
     others = [check for check in subject.checks if check not in open_checks(subject)]
     if subject.error:  # what keeps a subject from being audited is said once
         others = [check for check in others if check.detail != subject.error]
@@ -297,9 +296,11 @@ def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[li
         ]
     else:
         size, total = _size(found), short(found.total_variation)
-        probability = f"probability {short(found.gap.expected)} expected, {short(found.gap.actual)} found"
+        gap = found.gap
+        expected, actual = (short(one, gap.digits) for one in (gap.expected, gap.actual))
+        probability = f"probability {expected} expected, {actual} found"
         shown = [
-            f"tokens {_tokens(found.gap.sequence)}: {probability}",
+            f"tokens {_tokens(gap.sequence)}: {probability}",
             f"smallest counterexample: {size}; total variation {total}",
             *_rows(found),
         ]

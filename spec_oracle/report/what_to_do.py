@@ -45,6 +45,9 @@ _CONTRACTS: Final = {
 _OF_FILES: Final = ("--report", "--output", "--format", "--durations")
 _COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
 
+_ADMIT: Final = "to admit it, "
+"""How the record of a failure begins; it follows where to look."""
+
 _MORE: Final = 4
 """So many times the budget is the next one to try, where no check knows which should do."""
 
@@ -52,19 +55,31 @@ _IF_SO: Final = ("--only", "--assume-speculating")
 """Options that declare something."""
 
 
-def what_to_do(subject: SubjectReport, command: str = "") -> str:
-    """Return what to change, or the one command to run next; "" where nothing is open.
+def next_steps(subject: SubjectReport, command: str = "") -> list[str]:
+    """Return what to do about all open checks, the most urgent step first; [] where nothing is open.
 
-    ``command`` is the line that made the report, whose options the next one keeps.
+    The other checks of a lossy or a broken subject wait for its first step. ``command`` is the line that made
+    the report, whose options the next one keeps.
     """
+    steps = [what_to_do(subject, command)]
+    if subject.verdict not in (SubjectVerdict.LOSSY, SubjectVerdict.BROKEN):
+        checks = open_checks(subject)
+        steps += [check.remarks.do for check in checks if _is_a_step(check)]
+        undecided = [check for check in checks if check.status is not Status.FAILED and not check.known]
+        steps.append(_next_command(subject, undecided, command) if undecided else "")
+    return list(dict.fromkeys(filter(None, steps)))
+
+
+def what_to_do(subject: SubjectReport, command: str = "") -> str:
+    """Return the first step: what to change, or the one command to run next; "" where nothing is open."""
     checks = open_checks(subject)
     if subject.verdict is SubjectVerdict.INCONCLUSIVE:  # which waits for what is undecided
         checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
         return ""
     first = checks[0]
-    do, is_record = first.remarks.do, first.remarks.do.startswith("to admit it, ")
-    if do and not is_record and not do.startswith("--"):
+    do, is_record = first.remarks.do, first.remarks.do.startswith(_ADMIT)
+    if _is_a_step(first):
         return do
     if subject.verdict is SubjectVerdict.BROKEN and subject.kind in _CONTRACTS:
         return "return what the contract asks for" + _CONTRACTS[subject.kind].format(subject, _place(subject))
@@ -74,6 +89,12 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
     return _next_command(subject, checks, command) or asked
+
+
+def _is_a_step(check: CheckResult) -> bool:
+    """Return whether the check says in a sentence what to do; an option, or a record, is a part of a step."""
+    do = check.remarks.do
+    return bool(do) and not do.startswith((_ADMIT, "--"))
 
 
 def _look_at(subject: SubjectReport, check: CheckResult) -> str:

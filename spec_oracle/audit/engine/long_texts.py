@@ -181,7 +181,10 @@ class _Read:
         return replace(found, measured=measured)
 
     def sample(self, phase: Phase, seconds: float, wanted: int = 0) -> None:
-        """Add completions for so long, or longer if too few tokens came, unless it is decided."""
+        """Add completions for so long, or longer if too few tokens came, unless it is decided.
+
+        One that cannot be ends it, whatever number of tokens is ``wanted``: those behind it are not judged.
+        """
         least = max(tokens_needed(ENGINE_LONG_TV, self.rate), wanted)
         self.phase, self.length, most = phase, phase.tokens, self.completions + phase.most
         started, overrun = (time.process_time(), time.perf_counter()), ENGINE_LONG_OVERRUN
@@ -194,7 +197,8 @@ class _Read:
             took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
             is_late = took > seconds * (1 if self.evidence.tokens - tokens >= least else overrun)
             is_enough = self.completions >= most or is_decided(self, self.rate)
-            if is_late or self.is_short or (is_enough and self.evidence.tokens >= wanted):
+            are_judged = self.evidence.tokens >= wanted or bool(self.ruled_out)
+            if is_late or self.is_short or (is_enough and are_judged):
                 break
         self._judge_together()
 

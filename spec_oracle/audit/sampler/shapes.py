@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
 from spec_oracle.audit.shapes.cells import TreeCells
-from spec_oracle.audit.shapes.coverage import Extent, result_of
+from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, short
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
@@ -68,7 +68,8 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     worse = found if found.status is not Status.PASSED else of_trees
     scope = (*found.remarks.scope, *(f"larger draft trees: {line}" for line in of_trees.remarks.scope))
     notes = (*found.remarks.notes, *of_trees.remarks.notes)
-    joined = replace(found, status=worse.status, cause=worse.cause, detail=detail)
+    remarks = found.remarks if worse is found else replace(found.remarks, do=step_of_a_part(of_trees))
+    joined = replace(found, status=worse.status, cause=worse.cause, detail=detail, remarks=remarks)
     return remarked(joined, scope=scope, notes=notes)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_affordable, sampled_drafts
 from spec_oracle.audit.experiment import Effort, sampled
@@ -30,6 +31,9 @@ STREAMS_ROUNDS: Final = 6  # Looks at pairs of neighbouring seeds.
 STREAMS_SEEDS: Final = 60  # Pairs of neighbouring seeds in a round.
 STREAMS_BATCH: Final = 8  # Requests of each seed.
 STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
+
+_NO_SEED: Final = "no caller needs the same result on the same seed"
+"""Why a function may take its random numbers from elsewhere: they come out right, and cannot be repeated."""
 
 
 def streams(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -61,7 +65,9 @@ def same_seed(
     for _ in range(max(STREAMS_REPEATED // count, 1)):
         once, again = (code(drafts, code.generator(seed)).tokens for _ in range(2))
         if found := _difference(once, again):
-            return failed(f"on the same seed, {found}", draws=2 * count)
+            accept = how_to_accept(subject.name, "streams", _NO_SEED)
+            do = f"take all random numbers from the generator that is passed; or, {accept}"
+            return failed(f"on the same seed, {found}", draws=2 * count, do=do)
     return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
 
 

@@ -107,10 +107,19 @@ def result_of(
     if found.status is Status.PASSED and why:
         found, detail = replace(found, status=Status.INCONCLUSIVE), f"{why}; {detail}"
     else:
-        do = ""
+        do = step_of_a_part(found)
     lines = (*_scope(tried, extent), *found.remarks.scope)
     remarks = Remarks(lines, coverage=coverage_of(tried), do=do)
     return replace(found, detail=detail, how=how if shapes else found.how, remarks=remarks)
+
+
+def step_of_a_part(found: CheckResult) -> str:
+    """Return what to do about a part of a check: more time, without the number of seconds, or its own step.
+
+    A part was given a part of the budget, so that its seconds are not those of ``--budget``.
+    """
+    do = found.remarks.do
+    return "--budget" if do.startswith("--budget ") else do
 
 
 def _open(tried: TriedShapes, extent: Extent, context: Context) -> tuple[str, str]:

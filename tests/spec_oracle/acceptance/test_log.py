@@ -71,6 +71,10 @@ def test_tokens_need_to_know_where_completions_begin():
         ("length=much", "--reported: length: expected a number, got 'much'"),
         ("length=1.9,2.0", "--reported: length: expected one number, got 1.9,2.0"),
         ("length=nan", "--reported: length: expected a number, got 'nan'"),
+        (
+            "positions=0.6/0.3",
+            "--reported: positions: expected numbers with commas between them, got '0.6/0.3'",
+        ),
     ],
 )
 def test_mistakes_are_refused(text, message):

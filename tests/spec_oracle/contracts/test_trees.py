@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.contracts import trees
+from spec_oracle.errors import InvalidInputError
 from verifiers import EMPTY, ROOT
 
 PARENTS = np.array([[ROOT, ROOT, 0, 0, 3, EMPTY], [ROOT, 0, 1, 2, EMPTY, EMPTY]])
@@ -44,3 +45,11 @@ def test_the_tokens_up_to_a_node_are_emitted(given):
     emitted, accepted = trees.from_node(tokens, parents, node * 0, node * 11)
     assert emitted.tolist() == [[11] + [-1] * 6] * 2
     assert accepted.tolist() == [0, 0]
+
+
+def test_a_place_of_the_contract_is_no_node(given):
+    """Places begin at the root with -1, nodes with 0: who takes one for the other is told so."""
+    parents, tokens = given
+    root = parents[:, 0] * 0 - 1
+    with pytest.raises(InvalidInputError, match="expected 0 for the root and i . 1 for place i"):
+        trees.from_node(tokens, parents, root, root)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
@@ -10,12 +11,13 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, How, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.reports import AuditedCode, AuditReport, Evidence, SubjectReport
+from spec_oracle.audit.reports import AuditedCode, AuditReport, Counterexample, Evidence, SubjectReport
 from spec_oracle.audit.results import Cause, Measured, Remarks
+from spec_oracle.exact import Gap
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.report.audit_text import audit_table, audit_to_text
+from spec_oracle.report.audit_text import audit_table, audit_to_text, counterexample_lines
 from spec_oracle.report.reading import evidence_word, finding, headline, open_checks
-from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, what_to_do
+from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, next_steps, what_to_do
 from spec_oracle.toy import Instance
 
 PLACE = "sampler.py:8"
@@ -104,11 +106,11 @@ def test_the_table_shows_the_total_variation_of_failed_and_open_checks():
     assert row(undecided("few"))["open"] == "shapes not decided"
 
 
-def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
+def test_a_failure_has_its_place_its_command_and_lines_of_what_to_do():
     lines = audit_to_text(
         report_of(one(failed("inputs-kept", "target_probs changed"), BAD_INPUT))
     ).splitlines()
-    assert lines[1:8] == [
+    assert lines[1:9] == [
         "  ✗ inputs-kept  target_probs changed",
         f"      in: {PLACE}",
         "      reproduce: spec-oracle audit mine:verify --check inputs-kept",
@@ -116,8 +118,9 @@ def test_a_failure_has_its_place_its_command_and_one_line_of_what_to_do():
         f"      in: {PLACE}",
         "      reproduce: spec-oracle audit mine:verify --check bad-input",
         f"  do: look at what it changes: copy that first ({PLACE}); {ASKED}",
+        "  do: add --skip bad-input",
     ]
-    assert lines[8] == "  ✓ passed: joint (proven)"
+    assert lines[9] == "  ✓ passed: joint (proven)"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,31 @@ def test_the_do_line_is_of_the_undecided_check_before_failures_of_others():
     few = undecided("too few", "joint", remarks=Remarks(do="--budget 90"))
     open_ = one(few, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE)
     assert what_to_do(open_) == "spec-oracle audit mine:verify --budget 90"
+
+
+SLOW = undecided("too slow", remarks=Remarks(do="--budget 90"))
+LONGER = "spec-oracle audit mine:verify --budget 90"
+
+
+def test_every_open_check_has_its_step():
+    assert next_steps(one(BAD_INPUT, SLOW)) == ["add --skip bad-input", LONGER]
+    assert next_steps(one(failed("batch"), SLOW))[1:] == [LONGER]
+    first = undecided("few", "joint", remarks=Remarks(do="--budget 90"))
+    steps = next_steps(one(first, SLOW, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE))
+    assert steps == [LONGER, "add --skip bad-input"]
+    assert next_steps(one()) == []
+
+
+def test_the_other_steps_of_a_lossy_subject_wait_for_the_first():
+    subject = one(failed("batch"), BAD_INPUT, SLOW, verdict=SubjectVerdict.LOSSY)
+    assert next_steps(subject) == [what_to_do(subject)]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "github", "junit"])
+def test_every_form_shows_every_step(form):
+    shown = AUDIT_FORMATS[form](report_of(one(BAD_INPUT, SLOW)))
+    assert "--skip bad-input" in shown
+    assert LONGER in re.sub("<[^>]*>", "", shown)
 
 
 def test_every_check_of_samplers_has_something_to_look_at():
@@ -276,3 +304,10 @@ def test_html_begins_with_the_failure(lossy):
     assert first[1].get("class") == "finding"
     (steps,) = (element for element in first if element.tag == "ul")
     assert "".join(steps[0].itertext()).startswith("do: look at position 1")
+
+
+def test_probabilities_that_differ_are_told_apart():
+    """A residual with a floor of 1e-5 a token moves so little."""
+    gap = Gap((0, 1), Fraction(2, 3), 2 / 3 + 1.3e-5)
+    found = Counterexample(None, gap, 2.6e-5, (), None, "spec-oracle audit mine:verify")
+    assert counterexample_lines(found)[0][0] == "tokens 0,1: probability 2/3 expected, 0.66668 found"

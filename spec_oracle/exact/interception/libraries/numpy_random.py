@@ -112,6 +112,14 @@ class _GeneratorMethods:
             index = np.array([*map(int, places)], dtype=np.int64).reshape(size)
         return np.take(population, index, axis=axis)
 
+    def binomial(self, n: ArrayLike, p: ArrayLike, size: Size = None) -> Array:
+        """Count the successes of ``n`` trials, of chance ``p`` each."""
+        chances = np.asarray(p, dtype=float)
+        if not ((chances >= 0) & (chances <= 1)).all():
+            raise ValueError("p < 0, p > 1 or p is NaN")  # as numpy does
+        pairs = np.broadcast(np.asarray(n), chances, np.empty(() if size is None else size))
+        return drawn(pairs.shape or None, lambda: _successes(*next(pairs)[:2]), np.int64)
+
     def multinomial(self, n: ArrayLike, pvals: ArrayLike, size: Size = None) -> Array:
         """Count ``n`` draws from ``pvals``."""
         laws = np.asarray(pvals, dtype=float)
@@ -249,6 +257,10 @@ def _shape(size: Size, *parameters: ArrayLike) -> Size:
 
 def _between(first: int, stop: int) -> Scalar:
     return first + integer(stop - first)
+
+
+def _successes(trials: int, chance: float) -> int:
+    return sum(int(categorical(np.array([1 - chance, chance]))) for _ in range(trials))
 
 
 def _probabilities(p: ArrayLike) -> Floats:

@@ -79,6 +79,24 @@ def test_wrong_rows_are_no_fault_of_the_engine():
     assert "without speculation they do so, too" in found.detail
 
 
+class GoesOn(engines.Right):
+    """Never ends at its stop sequence; without speculation it begins with it."""
+
+    stop_sequences = ((0, 1, 0, 1),)
+    asked = 0
+
+    def generate_plain(self, prompt, max_new_tokens, seed=None):
+        GoesOn.asked += 1
+        return ([0, 1] * max_new_tokens)[:max_new_tokens]
+
+
+def test_completions_without_speculation_that_cannot_be_are_not_sampled_on():
+    found = judged(GoesOn())
+    assert found.status is Status.INCONCLUSIVE
+    assert "after its end; without speculation they do so, too" in found.detail
+    assert GoesOn.asked < 300
+
+
 class Short(engines.Right):
     """Has room for a hundred tokens."""
 

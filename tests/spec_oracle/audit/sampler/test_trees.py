@@ -1,5 +1,6 @@
 """Tree samplers: functions that verify draft trees and sample by themselves."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -131,6 +132,31 @@ def test_a_breach_of_the_contract_on_trees_is_broken_not_lossy():
     found = one_call(_declared(OfAnyTree(unpadded)))
     assert (found.status, found.cause) == (Status.FAILED, Cause.BROKEN_CONTRACT)
     assert "pad with -1" in found.detail
+
+
+def test_more_tokens_than_a_path_has_are_an_impossible_output():
+    """A walk that leaves the tree emits them: its distribution is wrong, its padding is right."""
+
+    def more_than_there_are(*arguments):
+        tokens, accepted = RIGHT.verify_tree(*arguments)
+        wide = np.full((len(tokens), 9), -1)
+        wide[:, : tokens.shape[1]] = tokens
+        wide[0] = 0
+        return wide, np.where(np.arange(len(tokens)), accepted, 8)
+
+    found = one_call(_declared(OfAnyTree(more_than_there_are)))
+    assert (found.status, found.cause) == (Status.FAILED, None)
+    assert re.search(r"num_accepted must be from 0 to \d; found 8 at \[0\]", found.detail)
+
+
+def test_tokens_behind_the_deepest_path_are_named_by_their_column():
+    def unpadded(*arguments):
+        tokens, accepted = RIGHT.verify_tree(*arguments)
+        return np.pad(tokens, ((0, 0), (0, 1)), constant_values=2), accepted
+
+    found = one_call(_declared(OfAnyTree(unpadded)))
+    assert (found.status, found.cause) == (Status.FAILED, Cause.BROKEN_CONTRACT)
+    assert re.search(r"pad with -1 .*; found 2 at \[0, [3-9]\]", found.detail)
 
 
 def test_parents_that_a_call_changes_are_named():

@@ -11,7 +11,8 @@ from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit.context import COUNTED, Context, ShapeLimits
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Cover, Status
+from spec_oracle.audit.results import Cover, Status, inconclusive
+from spec_oracle.audit.sampler import shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import OPTIONS, design
 from spec_oracle.audit.suite import result_of
@@ -79,6 +80,15 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     assert found.status is Status.INCONCLUSIVE
     assert "not tried in this time: V 20,000" in found.detail
     assert re.fullmatch(r"--budget \d+", found.remarks.do)
+
+
+@pytest.mark.usefixtures("less_effort")
+def test_too_few_samples_of_the_shapes_ask_for_time(monkeypatch):
+    """How many seconds would do is known of the samples' part of the budget only."""
+    few = inconclusive("too few samples", do="--budget 90")
+    monkeypatch.setattr(shapes, "_by_samples", lambda *_: few)
+    found = outcome(token_by_request, most=3)
+    assert (found.status, found.remarks.do) == (Status.INCONCLUSIVE, "--budget")
 
 
 def certain_at_257(x, q, p, rng):

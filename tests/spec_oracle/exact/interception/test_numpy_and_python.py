@@ -61,6 +61,18 @@ def test_integers_are_uniform():
     assert law(lambda: random.Random(7).choice([0, 1, 2])) == third
 
 
+def test_binomial_counts_are_trials():
+    assert law(lambda: RNG.binomial(1, 0.3)) == pytest.approx({0: 0.7, 1: 0.3})
+    assert law(lambda: np.random.binomial(2, 0.5)) == pytest.approx({0: 0.25, 1: 0.5, 2: 0.25})
+    both = law(lambda: RNG.binomial(1, [0.3, 1.0]))
+    assert both == pytest.approx({(0, 1): 0.7, (1, 1): 0.3})
+    assert law(lambda: RNG.binomial(1, np.full((1, 1), 0.3), size=(2, 1)).sum()) == pytest.approx(
+        {0: 0.49, 1: 0.42, 2: 0.09}
+    )
+    with pytest.raises(ValueError, match="p > 1"):
+        law(lambda: RNG.binomial(1, 1.5))
+
+
 def test_choice_without_replacement():
     expected = {(i, j): LAW[i] * LAW[j] / (1 - LAW[i]) for i in range(3) for j in range(3) if i != j}
     assert law(lambda: RNG.choice(4, size=2, replace=False, p=WEIGHTS)) == pytest.approx(expected)
