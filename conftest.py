@@ -4,9 +4,13 @@ import gc
 import os
 from collections import Counter
 from multiprocessing.context import BaseContext
+from pathlib import Path
 
 # Tests run side by side on toy arrays: threads of one worker would only wait for those of the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hypothesis reads the constants in our sources before it draws: once for all audits, not anew in each.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(__file__).with_name(".hypothesis")))
 
 from hypothesis import HealthCheck, settings
 

@@ -129,7 +129,7 @@ class AcceptanceEvidence:
         tilted = [own + size * lengths for size in LOG_TILTS]
         families = [
             [self.log_of(self.chances.times(size).log_pmf) for size in LOG_FACTORS],
-            [float((self._logs(one) - scipy.special.logsumexp(one, axis=1)).sum()) for one in tilted],
+            [float((self._logs(one) - np.logaddexp.reduce(one, axis=1)).sum()) for one in tilted],
             [self.log_of(log_pmf(other, other)) for other in self.others],
         ]
         return [family for family in families if family]
@@ -235,12 +235,12 @@ def alike(chances: Floats) -> Floats:
 
 def normalised(logs: Floats) -> Floats:
     """Return log weights [N, L+1] as log probabilities."""
-    return np.asarray(logs - scipy.special.logsumexp(logs, axis=1, keepdims=True))
+    return np.asarray(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
 
 def log_mean(logs: Sequence[float]) -> float:
     """Return the log of the mean of numbers that are given by their logs."""
-    return float(scipy.special.logsumexp(logs)) - math.log(len(logs))
+    return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
 
 
 def share_bounds(

@@ -97,9 +97,10 @@ def read_calls(lines: Iterable[str], file: str = "") -> LoggedCalls:
 
     def padded(name: str, value: float = 0.0) -> Floats:
         rows = [call.numbers[name] for call in calls]
-        after = [[(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])] for row in rows]
-        filled = [np.pad(row, pad, constant_values=value) for row, pad in zip(rows, after, strict=True)]
-        return np.stack(filled, axis=-2)
+        filled = np.full((*rows[0].shape[:-1], len(calls), width), value)
+        for number, row in enumerate(rows):
+            filled[..., number, : row.shape[-1]] = row
+        return filled
 
     known = {name for name in _NUMBERS if all(name in call.numbers for call in calls)}
     return LoggedCalls(

@@ -54,7 +54,7 @@ def test_the_example_is_green(engine, capfd):
     """At a few sizes: others take `shapes` half a minute."""
     sizes = ("vocabularies=3,33", "lengths=1,2", "batches=1,3", "layouts=contiguous", "ids=int64")
     only = [word for axis in sizes for word in ("--only", axis)]
-    assert main(["audit", *only, "--budget", "20"]) == 0, capfd.readouterr().out
+    assert main(["audit", *only, "--budget", "8"]) == 0, capfd.readouterr().out
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -64,12 +64,8 @@ def test_the_example_is_red_with_a_defect(engine, capfd, defect):
     assert text.count(right) == 1
     engine.write_text(text.replace(right, wrong))
     short = ["--draft-length", "1"] if code == 1 else []  # what is kept of tokens per call is of length 3
-    quick = ["audit", "--check", "inputs-kept", "--budget", "8"]
-    assert main([*quick, *short]) == code
+    assert main(["audit", "--check", "inputs-kept", "--budget", "8", *short]) == code
     assert told in capfd.readouterr().out
-    if code == 2:
-        assert main([*quick, "--update-baseline"]) == 0
-        assert main(quick) == 0
 
 
 def test_the_workflows_run_the_command_in_formats_that_exist():

@@ -53,12 +53,16 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def typed(site, tmp_path, monkeypatch):
-    """Return what runs a command line in the empty folder: exit code, stdout and stderr."""
+    """Return what runs a command line in the empty folder: exit code, stdout and stderr.
+
+    ``settings`` are variables of the environment, None for one that is not set.
+    """
     monkeypatch.chdir(tmp_path)
 
     def run(*words, module="spec_oracle", encoding="utf-8", folder=tmp_path, **settings):
         path = os.pathsep.join(map(str, (site, tmp_path)))
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": encoding, **settings}
+        environment = {name: value for name, value in environment.items() if value is not None}
         found = subprocess.run(
             [sys.executable, "-m", module, *words],
             capture_output=True,
@@ -196,14 +200,18 @@ def read(terminal):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", *at_night("cp1252")])
-def test_a_report_is_whole_where_stdout_is_no_unicode(typed, encoding):
+def test_a_report_is_whole_where_stdout_is_no_unicode(typed, tmp_path, encoding):
     shutil.copy(ROOT / "docs/examples/same_uniform.py", "same_uniform.py")
-    settings = {"PYTHONUTF8": "0", "encoding": encoding}
+    settings = {"PYTHONUTF8": "0", "HYPOTHESIS_STORAGE_DIRECTORY": None, "encoding": encoding}
     assert typed("init", "same_uniform:verify", **settings)[0] == 0
     status, shown, _ = typed("audit", *SHORT, **settings)
     assert status == 1
     assert "  x joint  " in shown
+    assert "\n  - left out: " in shown
     assert "1 lossy, 1 check failed (joint): exit code 1" in shown
+    assert {path.name for path in tmp_path.iterdir() if path.name != "__pycache__"} == {
+        *("same_uniform.py", "spec-oracle.toml", "test_same_uniform_is_lossless.py", "counterexamples"),
+    }
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ SUBJECTS = (
     "rule token",
     "specimen always-accept",
     "specimen chain-token-rule-declared-block",
-    "control any-draft-length",
+    "control ragged-batch",
     "server always-accept",
     "transcripts right",
 )
