@@ -42,6 +42,8 @@ def namespace(array: Array) -> Namespace:
 
 def in_working_precision(array: Array) -> Array:
     """Return ``array`` in float32 if its type is float16 or bfloat16, else unchanged."""
+    if isinstance(array, np.ndarray) and array.dtype.itemsize > 2:  # numpy takes long to name a type
+        return array
     if str(array.dtype).rpartition(".")[2] in _LOW_PRECISION:
         xp = namespace(array)
         return xp.astype(array, xp.float32)

@@ -288,6 +288,11 @@ class StochasticBeam:
         """Let whole paths arrive one by one; those that would change no beam are passed over."""
         length, vocab = instance.draft_length, instance.vocab_size
         chances = {path: instance.draft.probability(path) for path in np.ndindex(*(vocab,) * length)}
+        prefixes = {
+            path: tuple(path[:end] for end in range(1, length + 1))
+            for path, chance in chances.items()
+            if chance > 0
+        }
         done: dict[tuple[Context, ...], Number] = defaultdict(int)
         states: dict[tuple[tuple[Context, ...], ...], Number] = {((),) * length: 1}
         while states:
@@ -295,7 +300,10 @@ class StochasticBeam:
             following: dict[tuple[tuple[Context, ...], ...], Number] = defaultdict(int)
             for beams, mass in states.items():
                 require_time(end)
-                after = {path: self._after(beams, path) for path, chance in chances.items() if chance > 0}
+                if all(len(beam) == self.width for beam in beams):
+                    done[sum(beams, ())] += mass
+                    continue
+                after = {path: self._after(beams, every) for path, every in prefixes.items()}
                 left = {path: chances[path] for path, grown in after.items() if grown != beams}
                 if not left:
                     done[sum(beams, ())] += mass
@@ -306,12 +314,12 @@ class StochasticBeam:
         return _trees_of(done, instance, self.width * length)
 
     def _after(
-        self, beams: tuple[tuple[Context, ...], ...], path: Context
+        self, beams: tuple[tuple[Context, ...], ...], prefixes: tuple[Context, ...]
     ) -> tuple[tuple[Context, ...], ...]:
-        """Return the beams of every length once ``path`` has arrived."""
+        """Return the beams of every length once the path with these prefixes has arrived."""
         return tuple(
-            beam if path[:end] in beam or len(beam) == self.width else (*beam, path[:end])
-            for end, beam in enumerate(beams, start=1)
+            beam if prefix in beam or len(beam) == self.width else (*beam, prefix)
+            for beam, prefix in zip(beams, prefixes, strict=True)
         )
 
 

@@ -20,13 +20,15 @@ from tests.strategies import by_day
 SECONDS = {
     "pattern-forbidden-draft-dropped": 2.0,
     "session-appends-behind-pending": 6.0,
-    "session-rewind-leaves-pending": 6.0,
     "third-of-a-batch-drafts-alone": 15.0,
     "corner-every-64th-token-of-a-completion": 600.0,
 }
 """Budgets other than 60 s. Many samples confirm the first, which is traced again where time is short. What is
 right in longer completions takes all of the time that it may. A busy machine takes long for the 150
 completions of the last."""
+
+JUDGED_ELSEWHERE = ("session-rewind-leaves-pending", "acceptance-drifts", "one-block-of-64-tokens")
+"""Specimens that test_turns.py and test_long_texts.py find, by the same part of the same check."""
 
 
 def is_ours(found):
@@ -37,7 +39,12 @@ def is_ours(found):
 
 
 ALL = {name: found for name, found in specimens().items() if is_ours(found)}
-DEFECTS = [(name, check) for name, found in ALL.items() for check in found.detected_by]
+DEFECTS = [
+    (name, check)
+    for name, found in ALL.items()
+    for check in found.detected_by
+    if name not in JUDGED_ELSEWHERE
+]
 CONTROLS = [name for name, found in ALL.items() if found.is_control]
 OF_BATCHES = [name for name in CONTROLS if "batch" in name or "draw" in name or "ahead" in name]
 UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]
@@ -57,6 +64,8 @@ def test_specimens_of_engines_are_defects_and_controls():
 def test_a_defect_is_killed(name, check, monkeypatch):
     if "64th" in name:  # five places of a completion
         set_effort(monkeypatch, ENGINE_LONG_COUNT=150)
+    # A defect of every call after a pattern shows after one history as after three.
+    set_effort(monkeypatch, ENGINE_HISTORIES=1, ENGINE_ALIKE=8)
     assert outcome(name, check, SECONDS.get(name, 60.0)).status is Status.FAILED
 
 

@@ -253,7 +253,7 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 48, seeded=True)
     sample = Sample(completion, completion.cells)
-    sample.draw(1600)
+    sample.draw(850)
     assert (len(sample.counts), sample.counts[-1]) == (3**5 + 1, 0)
     bins = sample.counts[:-1].reshape((3,) * 5)  # the last place first
     found = []
