@@ -27,8 +27,6 @@ RULE_LEAST_SECONDS: Final = 20.0
 
 # Share that the shapes which have every value of every axis may take, of the budget of a check.
 SHAPES_VALUES_SHARE: Final = 0.75
-# Share that those which have all pairs of values may take after these: the last ones have few new pairs.
-SHAPES_PAIRS_SHARE: Final = 0.25
 # Share of the time left that one shape may take of those that have every value.
 SHAPES_ONE_SHARE: Final = 0.25
 # Half the calls at each batch size: primes, so that no usual period hides in their halves.

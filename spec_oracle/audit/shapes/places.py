@@ -32,6 +32,8 @@ from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
 SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left that a shape may take which has pairs of values.
+# Share of the budget for all of them: the last ones have few new pairs.
+SHAPES_PAIRS_SHARE: Final = 0.25
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 
 ENGINES: Final = "float32"
@@ -218,7 +220,7 @@ class TriedShapes:
         """
         shapes, count = design.shapes[: context.shapes.most], design.of_values
         self.trace_all(shapes[:count], until, context.seed, effort.SHAPES_ONE_SHARE)
-        end = min(end, time.process_time() + effort.SHAPES_PAIRS_SHARE * context.budget)
+        end = min(end, time.process_time() + SHAPES_PAIRS_SHARE * context.budget)
         self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
 
     def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:

@@ -11,13 +11,12 @@ import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import parts_of
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.effort import SHAPES_PAIRS_SHARE
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
 from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
-from spec_oracle.audit.shapes.places import Place, TriedShapes, experiment_at, traced_at
+from spec_oracle.audit.shapes.places import SHAPES_PAIRS_SHARE, Place, TriedShapes, experiment_at, traced_at
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
