@@ -192,8 +192,24 @@ _First: TypeAlias = tuple[tuple[list[int], list[float] | None], bool]
 _MOST_KNOWN: Final = 400_000
 """Noises of races whose first places are kept from one run to the next, at most."""
 
-_KNOWN: Final[dict[tuple[object, ...], tuple[list[Chain], _First]]] = {}
-"""First places of races of fresh noises; the formulas are kept, so that none takes the identity of one."""
+
+class _KnownRaces(dict[tuple[object, ...], tuple[list[Chain], _First]]):
+    """First places of races of fresh noises; formulas are kept, so that none takes the identity of one."""
+
+    noises = 0
+    """How many noises all of them have."""
+
+    def enter(self, key: tuple[object, ...], chains: list[Chain], first: _First) -> _First:
+        """Keep what is known of a race, in place of all others where there are too many noises."""
+        if self.noises + len(chains) > _MOST_KNOWN:
+            self.clear()
+            self.noises = 0
+        self.noises += len(chains)
+        self[key] = chains, first
+        return first
+
+
+_KNOWN: Final = _KnownRaces()
 
 
 class _Order:
@@ -229,11 +245,7 @@ class _Order:
         numbers = tuple(score for score in self._scores if type(score) is not Noise)
         places = tuple(id(score.chain) if type(score) is Noise else 0 for score in self._scores)
         key = self._largest, self._backwards, places, numbers
-        if key not in _KNOWN:
-            if sum(len(known) for known, _ in _KNOWN.values()) + len(chains) > _MOST_KNOWN:
-                _KNOWN.clear()
-            _KNOWN[key] = chains, self._found_first()
-        return _KNOWN[key][1]
+        return _KNOWN[key][1] if key in _KNOWN else _KNOWN.enter(key, chains, self._found_first())
 
     def _found_first(self) -> "_First":
         """Return the possible winners of the first place with their weights, and whether those are known."""
