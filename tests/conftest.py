@@ -1,5 +1,7 @@
 """What tests of audits share: inputs of failures as they were found, and less effort for right code."""
 
+import sys
+
 import pytest
 
 from tests.efforts import module_of, set_effort, take_a_tenth
@@ -25,6 +27,25 @@ def inputs_as_found(request, monkeypatch):
     """
     if request.path.name not in OF_SMALLER_INPUTS:
         monkeypatch.setattr("spec_oracle.audit.failing_inputs.SHRINK_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="session")
+def modules_of_tests():
+    """Return the modules of all tests that were collected."""
+    return {one for name, one in sys.modules.items() if name.rpartition(".")[2].startswith("test_")}
+
+
+@pytest.fixture(autouse=True)
+def random_names_of_one_module(request, modules_of_tests, monkeypatch):
+    """Look for random functions that were imported by name in no module of tests but the one that runs.
+
+    An audit looks through all modules of the user whenever it traces: hundreds, where all tests are run.
+    """
+    libraries = sys.modules.get("spec_oracle.exact.interception.libraries")
+    if libraries is None:
+        return
+    users, others = libraries._modules_of_user, modules_of_tests - {getattr(request.node, "module", None)}
+    monkeypatch.setattr(libraries, "_modules_of_user", lambda: [one for one in users() if one not in others])
 
 
 @pytest.fixture(autouse=True)

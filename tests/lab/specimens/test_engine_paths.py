@@ -20,7 +20,6 @@ from tests.strategies import by_day
 SECONDS = {
     "pattern-forbidden-draft-dropped": 2.0,
     "session-appends-behind-pending": 6.0,
-    "third-of-a-batch-drafts-alone": 15.0,
     "corner-every-64th-token-of-a-completion": 600.0,
 }
 """Budgets other than 60 s. Many samples confirm the first, which is traced again where time is short. What is
