@@ -67,7 +67,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     Nor where one saw a deviation that it could not decide: that is inconclusive.
 
     What breaks the contract is told apart from a wrong distribution. `broken`, if a first call on ordinary
-    input does (see `spec_oracle.audit.run`), whatever it returns or raises: the wrapper does not fit.
+    input does (see `spec_oracle.audit.first_call`), whatever it returns or raises: the wrapper does not fit.
     Where ordinary calls keep the contract: `broken`, if at some sizes or after some drafts what is returned
     is no output at all (a wrong shape, nothing, no padding), unless another check proves the distribution
     wrong. `lossy`, if it is an output with an impossible value (an id outside the vocabulary, more tokens
