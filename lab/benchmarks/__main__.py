@@ -1,5 +1,6 @@
-"""Run all benchmarks of a machine without a GPU in turn, on one core: ``make benchmarks``.
+"""Run all benchmarks of a machine without a GPU in turn: ``make benchmarks``, on an idle machine.
 
+All but the last are measured on one core.
 Writes lab/benchmarks/RESULTS.md, section by section.
 """
 
@@ -8,7 +9,16 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from lab.benchmarks import compiled_traffic, draws_needed, laws, optima, selection, traffic, verification
+from lab.benchmarks import (
+    audits,
+    compiled_traffic,
+    draws_needed,
+    laws,
+    optima,
+    selection,
+    traffic,
+    verification,
+)
 from lab.benchmarks.measure import hardware
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -28,7 +38,7 @@ def main():
     started = time.monotonic()
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     text = HEAD.format(hardware=hardware(), python=platform.python_version(), libraries=libraries)
-    for section in (laws, optima, traffic, selection, draws_needed, verification, compiled_traffic):
+    for section in (laws, optima, traffic, selection, draws_needed, verification, compiled_traffic, audits):
         for line in ("", *section.lines()):
             text += line + "\n"
         RESULTS.write_text(text, encoding="utf-8")

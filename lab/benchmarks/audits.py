@@ -1,8 +1,8 @@
-"""How long audits take beside an earlier commit: ``python -m lab.benchmarks.audits COMMIT [COMMIT]``.
+"""How long audits take beside an earlier commit: ``python -m lab.benchmarks.audits [COMMIT [COMMIT]]``.
 
-Both commits are checked out into a temporary folder and audit the same code in turns, each in a process of
-its own, in the environment of this one. Times are of wall clock, as the budgets of audits are, so that the
-machine must be idle.
+The earlier one is that before the house was rebuilt unless it is given. Both commits are checked out into a
+temporary folder and audit the same code in turns, each in a process of its own, in the environment of this
+one. Times are of wall clock, as the budgets of audits are, so that the machine must be idle.
 """
 
 import argparse
@@ -57,9 +57,10 @@ SUBJECTS = {
         "docs/examples",
     ),
     "numpy, loops over requests": (("loops:verify",), "."),
-    "vLLM V1": (("vllm_v1:verify", "--array", "torch"), "."),
     "everything installed": ((), "."),
+    "vLLM V1": (("vllm_v1:verify", "--array", "torch"), "."),
 }
+BEFORE = "0eca7f77"
 
 
 @contextmanager
@@ -92,10 +93,11 @@ def verdicts(report):
     return ", ".join(f"{found.count(verdict)} {verdict}" for verdict in sorted(set(found)))
 
 
-def rows(commits):
+def rows(commits, subjects):
     """Yield a row of the table for each subject, as they are measured."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, (words, place) in SUBJECTS.items():
+        for name in subjects:
+            words, place = SUBJECTS[name]
             found = []
             for commit in commits:
                 with checkout(commit, folder) as path:
@@ -106,25 +108,33 @@ def rows(commits):
             yield name, old, new, new / old, before, after
 
 
+def _short(commit):
+    command = ["git", "rev-parse", "--short=8", commit]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def lines(commits=(BEFORE, "HEAD"), subjects=tuple(SUBJECTS)[:-1]):
+    """Yield the section; the last subject is left out, whose audits take many minutes."""
+    short = [_short(commit) for commit in commits]
+    yield "## Audits at default options"
+    yield ""
+    yield f"Seconds of wall clock on {os.cpu_count()} cores, each audited once; commit {short[0]} before,"
+    yield f"{short[1]} after."
+    yield ""
+    yield from table(
+        ("audit of", "before", "after", "ratio", "verdicts before", "after"), rows(commits, subjects)
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="python -m lab.benchmarks.audits", description=__doc__.split(":")[0]
     )
-    parser.add_argument("commits", nargs="+", metavar="COMMIT", help="the earlier one, then the later: HEAD")
-    commits = parser.parse_args().commits
-    before, after = commits if len(commits) > 1 else (*commits, "HEAD")
-    print(f"Seconds on {os.cpu_count()} cores of {hardware()}; {before} before, {after} after.\n")
-    heads = (
-        "audit of",
-        "processor before",
-        "after",
-        "wall before",
-        "after",
-        "ratio",
-        "verdicts before",
-        "after",
-    )
-    for line in table(heads, rows((before, after))):
+    parser.add_argument("commits", nargs="*", metavar="COMMIT", help="the earlier one, then the later: HEAD")
+    given = parser.parse_args().commits
+    before, after = given if len(given) > 1 else (*(given or [BEFORE]), "HEAD")
+    print(f"On {hardware()}.\n")
+    for line in lines((before, after), SUBJECTS):
         print(line, flush=True)
 
 
