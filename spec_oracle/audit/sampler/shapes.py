@@ -126,11 +126,12 @@ def extent_of(
 
 
 def _optional(subject: SamplerSubject) -> dict[str, tuple[AxisValue, ...]]:
-    """Return values that need not be tried: one path, of code for several.
+    """Return values that the code may refuse with an exception: ids of int32, and one path of several.
 
-    With one path the arrays of the contract have no axis of paths.
+    Many operators of torch take indices of int64 only. With one path the arrays of the contract have no axis
+    of paths.
     """
-    return {"num_paths": (1,) if subject.num_paths > 1 else ()}
+    return {"ids": ("int32",), "num_paths": (1,) if subject.num_paths > 1 else ()}
 
 
 def types_of(code: SamplerCode, dtypes: Sequence[str]) -> tuple[str, ...]:

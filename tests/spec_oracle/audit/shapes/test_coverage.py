@@ -62,6 +62,21 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
     assert "declared: the code takes only layout contiguous; no other was tried" in declared.remarks.scope
 
 
+@pytest.mark.usefixtures("less_effort")
+def test_ids_of_32_bits_may_be_refused_with_an_exception():
+    """As torch does, whose `one_hot` and `gather` take indices of int64 only; the report says so."""
+
+    def of_64_bits(x, q, p, rng):
+        if x.dtype != np.int64:
+            raise RuntimeError("expected ids of int64")
+        return token_by_request(x, q, p, rng)
+
+    found = outcome(of_64_bits, most=3)
+    assert found.status is Status.PASSED
+    assert any("ids int32: raised RuntimeError: expected ids of int64" in one for one in found.remarks.scope)
+    assert found.remarks.coverage["ids"] == {"int64": Cover.PROVEN, "int32": Cover.UNTRIED}
+
+
 def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     def slow(x, q, p, rng):
         end = time.process_time() + 0.1
