@@ -27,7 +27,7 @@ RULE_LEAST_SECONDS: Final = 20.0
 
 # Share that the shapes which have every value of every axis may take, of the budget of a check.
 SHAPES_VALUES_SHARE: Final = 0.75
-# Share of the time left that one shape may take of those that have every value.
+# Share of the time left for one of the shapes that have every value.
 SHAPES_ONE_SHARE: Final = 0.25
 # Half the calls at each batch size: primes, so that no usual period hides in their halves.
 BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}

@@ -31,8 +31,8 @@ from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.toy import Context
 from verifiers import Paths, Siblings
 
-SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left that a shape may take which has pairs of values.
-# Share of the budget for all of them: the last ones have few new pairs.
+SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left for one of the shapes that have pairs of values.
+# Share of the budget for all shapes that have pairs of values: the last ones have few new pairs.
 SHAPES_PAIRS_SHARE: Final = 0.25
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 
@@ -216,7 +216,7 @@ class TriedShapes:
         """Trace the shapes of a design in their order, until one is wrong, or the processor time is over.
 
         Those that have every value of every axis come first, ``until`` a time of their own: a value that was
-        not tried leaves the audit open. Those that have pairs of values have a part of the budget after them.
+        not tried leaves the audit open. Then shapes that have pairs of values get a part of the budget.
         """
         shapes, count = design.shapes[: context.shapes.most], design.of_values
         self.trace_all(shapes[:count], until, context.seed, effort.SHAPES_ONE_SHARE)
