@@ -37,6 +37,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import DEFAULT_ALPHA, EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from tests.efforts import set_effort
+from tests.subjects import of_engine
 from verifiers import numpy_decisions
 
 INSTANCE = Instance.random(3, 1, seed=5, concentration=3.0)
@@ -174,7 +175,7 @@ OF_LAWS = frozenset({"joint", "shapes", "length", "calls", "draft-law", "streams
 def null_audit(seed, alpha, subject=TOKEN, checks=OF_LAWS):
     """Every check that has an error rate, or some, each at its share of alpha; return those that failed."""
     found = Context(rate=alpha, seed=seed, budget=1e6)
-    engine = of_engines("engine", {"": ToyEngine(INSTANCE.floats)})
+    engine = of_engine(ToyEngine(INSTANCE.floats))
     results = [
         result_of(name, engine if name == "draft-law" else subject, found)
         for name in CHECKS

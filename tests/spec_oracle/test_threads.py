@@ -16,6 +16,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.threads import CallEndedError, at_most, raising, watched
 from tests.spec_oracle.audit import surroundings
+from tests.subjects import checks_of, sampler
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
 
@@ -28,13 +29,13 @@ def report_on(function):
 
 
 def joint_of(found):
-    return next(check for check in found.checks if check.name == "joint")
+    return checks_of(found)["joint"]
 
 
 def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatch):
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
     monkeypatch.setattr("spec_oracle.audit.sampler.bad_input.PATIENCE", 0.3)
-    subject = SamplerSubject("mine", SamplerCode(surroundings.loops_on_nan))
+    subject = sampler(surroundings.loops_on_nan)
     with watched():
         found = result_of("bad-input", subject, Context(shrink=False))
     assert found.status is Status.FAILED

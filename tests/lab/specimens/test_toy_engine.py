@@ -12,9 +12,9 @@ from spec_oracle.audit.engine.joint import first_tokens, joint
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.experiment import Ledger, sampled
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.subjects import of_engines
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import ContractError
+from tests.subjects import of_engine
 
 SEEDS = [7, None, 11, 3]
 
@@ -63,7 +63,7 @@ def test_steps_of_ended_requests_are_padding():
 
 
 def test_batches_are_sampled_by_the_thousand(engine):
-    subject, context = of_engines("toy", {"": engine}), Context(rate=1e-6)
+    subject, context = of_engine(engine), Context(rate=1e-6)
     requests, cases = Requests(subject, context, "test"), subject.cases(context)
     result = sampled([*first_tokens(requests, cases, Ledger(0.0))], context, requests.effort(cases))
     assert (result.status, result.measured.draws > 40_000) == (Status.PASSED, True)
@@ -88,6 +88,6 @@ def bonus_of_the_draft(call):
 
 def test_a_whole_call_is_judged_where_it_is_sampled(engine):
     """Two tokens are right. The third is off by far more than the 0.1 that samples must detect."""
-    subject, context = of_engines("toy", {"": replace(engine, verify=bonus_of_the_draft)}), Context(rate=1e-6)
+    subject, context = of_engine(replace(engine, verify=bonus_of_the_draft)), Context(rate=1e-6)
     result = joint(subject, context)
     assert (result.status, result.measured.tokens) == (Status.FAILED, 3)

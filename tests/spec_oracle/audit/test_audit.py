@@ -18,16 +18,12 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.toy import Instance
+from tests.subjects import only
 from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(draft_length=2, checks=("joint", "batch", "inputs-kept"))
 CHAIN = {name: specimen for name, specimen in specimens().items() if name.startswith("chain-")}
 NEIGHBOURS, ZEROED = (CHAIN[f"chain-{name}"].rule for name in ("rows-of-the-neighbour", "zeroed-target-rows"))
-
-
-def only(report):
-    (subject,) = report.subjects
-    return subject
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])

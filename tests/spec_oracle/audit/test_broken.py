@@ -16,6 +16,7 @@ from spec_oracle.audit.verdict import verdict_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.report import AUDIT_FORMATS
 from tests.spec_oracle.audit import wrappers
+from tests.subjects import checks_of
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=("inputs-kept",))
 
@@ -82,6 +83,6 @@ class RaisesInLaterChecks:
 
 def test_exceptions_of_a_rule_in_later_checks_are_its_own():
     (found,) = audit(RaisesInLaterChecks, options=replace(QUICK, checks=("batch",))).subjects
-    batch = next(check for check in found.checks if check.name == "batch")
+    batch = checks_of(found)["batch"]
     assert batch.status is Status.INCONCLUSIVE
     assert "raised KeyError: 'no such batch' (at tests/spec_oracle/audit/test_broken.py:" in batch.detail

@@ -29,6 +29,7 @@ from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from tests.strategies import at_night, by_day
+from tests.subjects import sampler
 from verifiers import numpy_decisions
 
 NEVER = 1e-6
@@ -221,7 +222,7 @@ def refusing(tokens, draft_probs, target_probs, generator):
 @pytest.mark.usefixtures("less_effort")
 def test_sizes_that_are_refused_are_named(monkeypatch):
     monkeypatch.setattr(dependence, "BATCHES", (BATCHES[1], BATCHES[-1]))
-    result = result_of("batch", SamplerSubject("mine", SamplerCode(refusing)), Context())
+    result = result_of("batch", sampler(refusing), Context())
     assert result.status is Status.PASSED
     assert "calls of 1030 requests: raised ValueError: capacity 128" in result.detail
 

@@ -23,6 +23,7 @@ from spec_oracle.audit.worker import NOT_TRACED, lost_subject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from tests.subjects import checks_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -137,7 +138,7 @@ def test_a_lossy_subject_stays_lossy_when_the_next_one_crashes(jobs):
 
 def test_findings_before_the_end_of_a_process_are_in_the_report():
     report, (subject,) = audited("exits_where_the_vocabulary_is_large")
-    checks = {check.name: check for check in subject.checks}
+    checks = checks_of(subject)
     assert checks["joint"].status is Status.PASSED
     assert checks["shapes"].status is Status.INCONCLUSIVE
     assert "exit code 0" in checks["shapes"].detail

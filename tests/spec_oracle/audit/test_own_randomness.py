@@ -16,6 +16,7 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.cli import main
 from spec_oracle.toy import Instance
+from tests.subjects import checks_of
 from verifiers import EMPTY, ROOT, Verdict
 
 ONLY_JOINT = AuditOptions(vocab_size=2, draft_length=2, checks=(), shrink=False)
@@ -234,7 +235,7 @@ def line_that_draws(thing):
 
 def joint_of(report):
     (found,) = report.subjects
-    return found, next(check for check in found.checks if check.name == "joint")
+    return found, checks_of(found)["joint"]
 
 
 @pytest.mark.parametrize("rule", DRAW, ids=lambda rule: rule.__name__)

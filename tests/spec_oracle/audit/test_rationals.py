@@ -8,6 +8,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from tests.subjects import checks_of
 from verifiers import ROOT, Verdict
 from verifiers.arrays import filled
 from verifiers.parts.walk import walk
@@ -103,7 +104,7 @@ def test_a_float_in_a_decision_is_named_with_its_line(rule):
     report = audit(rule, options=EXACT)
     (found,) = report.subjects
     assert (found.verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
-    joint = next(check for check in found.checks if check.name == "joint")
+    joint = checks_of(found)["joint"]
     assert f"(at tests/spec_oracle/audit/test_rationals.py:{line_of(rule)})" in joint.detail
     assert joint.detail.count("(at ") == 1
     assert "is a float" in joint.detail
@@ -123,7 +124,7 @@ class WantsFloats(Rule):
 
 def test_code_that_takes_no_rationals_is_told_what_it_is_given():
     (found,) = audit(WantsFloats, options=EXACT).subjects
-    joint = next(check for check in found.checks if check.name == "joint")
+    joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "test_rationals.py:" in joint.detail
     assert "--exact gives it arrays of rationals" in joint.detail

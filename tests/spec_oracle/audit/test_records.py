@@ -14,11 +14,10 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
 from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.options import require_sizes
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.verdict import rounded_up
-from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
+from tests.subjects import checks_of, sampler
 
 SIZE = 0.000827
 """The total variation of one call of `tolerant(1.002)`, on the instances of draft length 2."""
@@ -60,9 +59,9 @@ def audited(function, most, *checks, facts=None, **options):
     record = {"expected": {"joint": REASON}, "at_most": {"joint": most}} if most else {}
     usual = {"draft_length": 2, "budget": 20.0, "shrink": False, "checks": checks, "vocabularies": (3, 5)}
     sizes = {"lengths": (1, 2), "batches": (1, 3)}
-    subject = SamplerSubject("mine", SamplerCode(function), facts or Facts())
+    subject = sampler(function, facts=facts or Facts())
     report = audit(subject, options=AuditOptions(**{**usual, **sizes, **record, **options}))
-    return report, {check.name: check for check in report.subjects[0].checks}
+    return report, checks_of(report.subjects[0])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_seeds_of_an_engine_on_record_must_be_independent(shares):
         checks=("streams",), tokens=2, budget=10.0, expected={"joint": REASON}, at_most={"joint": 0.05}
     )
     (found,) = audit(TolerantEngine(shares), options=options).subjects
-    checks = {check.name: check for check in found.checks}
+    checks = checks_of(found)
     assert (found.verdict, checks["joint"].known) == ("declared-lossy", REASON)
     assert checks["streams"].status is (Status.FAILED if shares else Status.PASSED)
     assert ("seeds s and s + 1: calls of 2 requests" in checks["streams"].detail) == shares

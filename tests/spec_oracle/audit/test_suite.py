@@ -8,16 +8,14 @@ import verifiers
 from spec_oracle.audit.checks import CHECKS, run_check
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.audit.suite import SUITES
-from spec_oracle.contracts import SamplerCode, as_sampler
-from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts import as_sampler
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import Stepwise, Together
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
+from tests.subjects import sampler
 
 
 class Everything(Stepwise, Together):
@@ -41,11 +39,9 @@ NAMES = {
 ALL = {**SUITES, "server": SERVER}
 SUBJECTS = {
     "rule": of_object("mine", verifiers.get("univer")),
-    "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
+    "sampler": sampler(as_sampler(verifiers.get("token"))),
     "engine": of_object("mine", Everything),
-    "server": ServerSubject(
-        "mine", connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), ServerPlan(detect=0.1)
-    ),
+    "server": ServerSubject("mine", server_of(StandIn(), top_k=3, prompts=["bc"]), ServerPlan(detect=0.1)),
 }
 
 

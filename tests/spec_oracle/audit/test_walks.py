@@ -16,15 +16,13 @@ import verifiers
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode, as_sampler
-from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts import as_sampler
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import TARGET, Right
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
+from tests.subjects import sampler
 
 ROOT = Path(spec_oracle.__file__).parent
 TRUSTED = {
@@ -73,9 +71,7 @@ class Least:
 
 
 def server():
-    return ServerSubject(
-        "here", connect(InProcess(StandIn()), Sampling(), prompts=["bc"]), ServerPlan(detect=0.4)
-    )
+    return ServerSubject("here", server_of(StandIn(), prompts=["bc"]), ServerPlan(detect=0.4))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ def test_readers_of_a_check_jump_rarely_between_files(made, suite, stays, return
 @pytest.mark.usefixtures("less_effort")
 def test_the_way_of_a_check_of_samplers_does_not_grow(check, stays, returns):
     """A check alone, on a right sampler; of the shapes the first four."""
-    subject = SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token"))))
+    subject = sampler(as_sampler(verifiers.get("token")))
     context = Context(budget=20.0, shapes=ShapeLimits(most=4))
     panel.cache_clear()
     files = files_on_the_way(lambda: result_of(check, subject, context))

@@ -8,6 +8,7 @@ import pytest
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import Cover, Measured
 from spec_oracle.audit.rule.subject import RuleSubject
+from tests.subjects import checks_of
 from verifiers import Verdict
 
 QUICK = AuditOptions(vocab_size=3, draft_length=2, checks=("inputs-kept", "draft-law"))
@@ -29,7 +30,7 @@ def report():
     made = audit("token", "block", RuleSubject("lossy", AlwaysAccepts()), options=QUICK)
     token, block, lossy = made.subjects
     checks = (
-        next(check for check in token.checks if check.name == "joint"),
+        checks_of(token)["joint"],
         CheckResult("bad-input", Status.FAILED, "NaN & infinity <at> row 3", known="issue 7, 100 % sure"),
         CheckResult("inputs-kept", Status.PASSED, "unchanged", known="issue 8"),
         CheckResult("scale", Status.INCONCLUSIVE, f"raised {AWKWARD}", measured=Measured(1e-7)),

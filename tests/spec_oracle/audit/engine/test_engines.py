@@ -12,12 +12,13 @@ from spec_oracle.audit.engine.requests import Requests, binned
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.experiment import Sample
 from spec_oracle.audit.results import How
-from spec_oracle.audit.subjects import of_engines, of_object
+from spec_oracle.audit.subjects import of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.audit.engine import engines
+from tests.subjects import checks_of, of_engine
 
 QUICK = AuditOptions(budget=6.0)
 
@@ -249,7 +250,7 @@ def test_a_large_vocabulary_is_judged_by_bins():
 def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     """One run in a million fails; a place that is off by 0.15 is missed in one of a thousand."""
     context = Context(inputs=Inputs(prompts=((0,),)))
-    subject = of_engines("long", {"": engine()})
+    subject = of_engine(engine())
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 48, seeded=True)
     sample = Sample(completion, completion.cells)
@@ -271,7 +272,7 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
 )
 def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
     """One run in a million fails. Half of the ids missing, or 9 of 64, moves far more than 0.1."""
-    subject, context = of_engines("large", {"": engine()}), Context()
+    subject, context = of_engine(engine()), Context()
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 2)
     sample = Sample(completion, completion.cells)
@@ -282,7 +283,7 @@ def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
 
 def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=0.5, tokens=48, checks=["calls"], shrink=False))
-    calls = next(check for check in found.checks if check.name == "calls")
+    calls = checks_of(found)["calls"]
     assert calls.how is How.SAMPLED
     assert any("samples of 48 tokens" in line for line in calls.remarks.scope)
 

@@ -8,13 +8,13 @@ from lab.specimens.registry import specimens
 from lab.specimens.reported import ReportingEngine, by_rows
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine.engines import Stepwise
+from tests.subjects import of_engine
 
 
 def outcome(engine):
-    return result_of("logprobs", of_engines("mine", {"": engine}), Context())
+    return result_of("logprobs", of_engine(engine), Context())
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.results import Cause, How, Status
-from spec_oracle.audit.subjects import of_engines
 from spec_oracle.exact.completions import distance
+from tests.subjects import checks_of, of_engine
 
 CONTEXT = Context(budget=60.0)
 EXACT = Rounding(1e-9, unsure=1e-9)
 
 
 def judged(engine, seconds=30.0, budget=60.0, rounding=EXACT):
-    subject, context = of_engines("mine", {"": engine}), replace(CONTEXT, budget=budget)
+    subject, context = of_engine(engine), replace(CONTEXT, budget=budget)
     requests = Requests(subject, context, "test")
     requests.rounding = rounding
     return after_patterns(requests, subject.cases(context, "steps"), context.rate, seconds)
@@ -78,7 +78,7 @@ def off(calls, history, averaged=0):
 def test_a_call_takes_few_runs_whatever_came_before():
     """After two full acceptances one call is enumerated, not the completion of nine tokens."""
     engine = specimens()["pattern-two-full"].engine()[""]
-    (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
+    (case,) = of_engine(engine).cases(CONTEXT, "steps")[:1]
     calls = TracedCalls(case, 24)
     one = after(calls, History(), 2)
     two = after(calls, one, 2)
@@ -96,7 +96,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
         return torch.multinomial(torch.tensor(row, dtype=torch.float64), 1).tolist()[0]
 
     by_torch = SteppingEngine(draft_length=1, choose=drawn)
-    (case,) = of_engines("mine", {"": by_torch}).cases(CONTEXT, "steps")[:1]
+    (case,) = of_engine(by_torch).cases(CONTEXT, "steps")[:1]
     calls = TracedCalls(case, 24)
     first = History()
     outcomes, before = len(calls.after(first)), calls.runs
@@ -106,7 +106,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
 
 
 def test_drafts_made_ahead_are_averaged():
-    (case,) = of_engines("mine", {"": DraftsAhead(draft_length=1)}).cases(CONTEXT, "steps")[:1]
+    (case,) = of_engine(DraftsAhead(draft_length=1)).cases(CONTEXT, "steps")[:1]
     calls = TracedCalls(case, 24)
     one = after(calls, History(), 1)
     assert off(calls, one) > 0.01
@@ -235,6 +235,6 @@ def test_calls_after_patterns_that_were_not_run_are_said():
     failing = OnlyStepsAreRight(draft_length=1, passes=lambda *_: True)
     options = AuditOptions(budget=1.0, checks=("calls",))
     (found,) = audit(failing, options=options).subjects
-    calls = next(check for check in found.checks if check.name == "calls")
+    calls = checks_of(found)["calls"]
     assert calls.status is Status.FAILED
     assert "the call after every pattern of acceptance was not run after a failure" in calls.remarks.scope

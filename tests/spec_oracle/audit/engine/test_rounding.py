@@ -14,6 +14,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.engine.rounding import APART, FLOAT32, MOST, rounding_of
 from spec_oracle.audit.subjects import of_engines
+from tests.subjects import checks_of
 
 
 def measured(*engines):
@@ -113,7 +114,7 @@ def test_a_softmax_in_float64_of_logits_in_float32_is_undecided():
     found = audited(specimens()["rounded-softmax-in-float64"].engine()[""], ("calls", "batch"), budget=2.0)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert statuses(found, "joint", "calls", "batch") == {Status.INCONCLUSIVE}
-    calls = next(check for check in found.checks if check.name == "calls")
+    calls = checks_of(found)["calls"]
     assert "cannot be told from rounding" in calls.detail
     assert any("show those of verification by rows_along" in note for note in found.remarks.notes)
 

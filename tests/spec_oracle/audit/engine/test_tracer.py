@@ -10,7 +10,7 @@ from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.experiment import LEAST_RUNS, OVERRUN, Ledger
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.subjects import of_engines
+from tests.subjects import of_engine
 
 BUDGET = 4.0
 
@@ -40,7 +40,7 @@ def traced(clock, seconds):
             return super().generate(*request, **keywords)
 
     context = Context(inputs=Inputs(prompts=((0,),)))
-    subject = of_engines("slow", {"": Slow()})
+    subject = of_engine(Slow())
     requests = Requests(subject, context, "test")
     (case,) = subject.cases(context)
     runs.clear()

@@ -9,14 +9,14 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.results import How, Status
-from spec_oracle.audit.subjects import of_engines
 from tests.spec_oracle.audit.engine import engines
+from tests.subjects import of_engine
 
 RATE = 1e-6
 
 
 def judged(engine, budget=600.0):
-    subject, context = of_engines("mine", {"": engine()}), Context(budget=budget)
+    subject, context = of_engine(engine()), Context(budget=budget)
     requests = Requests(subject, context, "test")
     return further_turns(requests, subject.cases(context), RATE)
 

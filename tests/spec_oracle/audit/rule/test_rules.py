@@ -18,6 +18,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
+from tests.subjects import only
 from verifiers import EMPTY, ROOT, Siblings, Verdict
 from verifiers.rows import TreeRows
 
@@ -28,11 +29,6 @@ FEW_SHAPES = AuditOptions(vocabularies=(3, 33), lengths=(1, 2), batches=(1, 3))
 
 SHORT = ("greedy_multipath_carry", "block_transport")
 """Rules whose outcomes of drafts of three tokens take seconds to enumerate: they are run on drafts of two."""
-
-
-def only(report):
-    (subject,) = report.subjects
-    return subject
 
 
 def status_of(found, check):

@@ -6,9 +6,9 @@ import pytest
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode, as_sampler
+from spec_oracle.contracts import as_sampler
+from tests.subjects import sampler
 
 TOKEN = as_sampler(verifiers.get("token"))
 
@@ -25,7 +25,7 @@ def caching(key):
 
 
 def calls_of(function, array):
-    return result_of("calls", SamplerSubject("mine", SamplerCode(function, array)), Context())
+    return result_of("calls", sampler(function, array), Context())
 
 
 @pytest.mark.usefixtures("few_equal_requests")

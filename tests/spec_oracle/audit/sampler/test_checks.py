@@ -28,6 +28,7 @@ from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.configuration import read_configuration
 from tests.strategies import at_night
+from tests.subjects import checks_of, sampler
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_sampler(verifiers.get("token"))
@@ -41,8 +42,8 @@ def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
     chosen = AuditOptions(
         **{"draft_length": 2, "shrink": False, "budget": 20.0, "checks": checks or None} | options
     )
-    report = audit(SamplerSubject("mine", SamplerCode(function), facts, num_paths), options=chosen)
-    return report, {check.name: check for check in report.subjects[0].checks}
+    report = audit(sampler(function, facts=facts, num_paths=num_paths), options=chosen)
+    return report, checks_of(report.subjects[0])
 
 
 def statuses(checks):
@@ -101,7 +102,7 @@ def test_a_law_that_is_wrong_at_scale_is_not_lossless():
 
 @pytest.mark.usefixtures("full_effort")
 def test_a_failure_in_a_type_that_does_not_count_is_a_note():
-    subject = SamplerSubject("mine", SamplerCode(survivors()["sums-in-the-rows-type"].function))
+    subject = sampler(survivors()["sums-in-the-rows-type"].function)
     result, counted = (
         result_of("scale", subject, Context(shapes=limits))
         for limits in (ShapeLimits(), ShapeLimits(("float16",)))
@@ -212,7 +213,7 @@ def test_types_that_a_function_refuses_are_named():
             raise TypeError("float64 only")
         return TOKEN(tokens, draft_probs, target_probs, generator)
 
-    found = low_precision(SamplerSubject("mine", SamplerCode(double_only)), SMALL, Context(), 1e-8)
+    found = low_precision(sampler(double_only), SMALL, Context(), 1e-8)
     assert "float32 refused (raised TypeError: float64 only (at" in found.detail
     report, checks = audited(double_only, "scale")
     assert checks["scale"].status is Status.PASSED  # the other parts count
@@ -245,8 +246,8 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
     instance = panel(3, 3, 1, 0)["flat"]
-    sampler = SamplerSubject("mine", SamplerCode(function))
-    result = run_guarded(lambda: mixed_batches(sampler, Context(), 1e-9, instance=instance))
+    subject = sampler(function)
+    result = run_guarded(lambda: mixed_batches(subject, Context(), 1e-9, instance=instance))
     assert result.status is status
 
 
@@ -254,7 +255,7 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
     "check", ["length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"]
 )
 def test_no_check_takes_more_requests_than_the_budget_allows(check):
-    subject = SamplerSubject("mine", SamplerCode(TOKEN), Facts(rule_at=lambda _: "token"))
+    subject = sampler(TOKEN, facts=Facts(rule_at=lambda _: "token"))
     for requests, statuses in ((20_000, {Status.PASSED}), (1_000, {Status.PASSED, Status.NOT_RUN})):
         vars(subject)["_pace"] = {0: float(requests)}
         result = result_of(check, subject, Context(budget=1.0))

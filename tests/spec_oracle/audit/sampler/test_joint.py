@@ -14,23 +14,18 @@ from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
+from tests.subjects import checks_of, only, sampler
 
 SHORT = AuditOptions(draft_length=2, shrink=False, checks=())
 
 
-def only(report):
-    (subject,) = report.subjects
-    return subject
-
-
 def joint(found):
-    return next(check for check in found.checks if check.name == "joint")
+    return checks_of(found)["joint"]
 
 
 def test_a_function_that_breaks_the_contract_is_broken_not_lossy():
@@ -72,7 +67,7 @@ def test_code_that_compiles_for_every_size_is_sampled_often_enough():
             time.sleep(0.1)
         return rule(tokens, draft_probs, target_probs, generator)
 
-    subject = SamplerSubject("mine", SamplerCode(verify))
+    subject = sampler(verify)
     assert OneCall(subject, Context(rate=1e-7, budget=10.0)).sampled().status is Status.PASSED
 
 
@@ -229,7 +224,7 @@ def test_figures_come_from_samples_where_they_contradict_the_trace():
     """All requests of a call share their uniforms: each is right where it is traced alone."""
     function = specimens()["one-uniform-vector-for-the-batch"].function
     options = AuditOptions(checks=("joint",), shrink=False, budget=20.0)
-    (found,) = audit(SamplerSubject("mine", SamplerCode(function)), options=options).subjects
+    (found,) = audit(sampler(function), options=options).subjects
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "contradict the traced distribution" in found.remarks.notes[0]
     assert found.figures

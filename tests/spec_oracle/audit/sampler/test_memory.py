@@ -33,6 +33,7 @@ from spec_oracle.contracts import ContractError, SamplerCode, as_sampler
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
 from tests.spec_oracle.audit.sampler import memory
+from tests.subjects import sampler
 from verifiers import Siblings
 
 INTEGRATED = CheckResult("joint", Status.PASSED, "integrated over its uniforms", how=How.REPLAYED)
@@ -81,7 +82,7 @@ def test_a_right_kernel_that_takes_its_uniforms_is_right_at_all_shapes(read):
 
 @pytest.mark.parametrize("read", [*memory.READERS, UNSEEN], **NAMES)
 def test_a_right_kernel_that_is_given_a_generator_is_sampled(read):
-    subject = SamplerSubject("mine", SamplerCode(memory.of_generator(read)))
+    subject = sampler(memory.of_generator(read))
     context = Context(rate=1e-6, budget=30.0, inputs=Inputs(draft_length=2))
     assert OneCall(subject, context).found(FoundBy.TRACED).how is None
     assert at_shapes(subject).status is Status.PASSED
@@ -106,7 +107,7 @@ def of_tensor_generator(read, factor=1.0):
 
 def test_a_traced_call_that_breaks_the_contract_counts_only_if_ordinary_ones_do():
     """Traced random numbers are NaN to an extension in C++, which returns an id behind the last one then."""
-    subject = SamplerSubject("mine", SamplerCode(of_tensor_generator(memory.of_tensor_in_cpp), "torch"))
+    subject = sampler(of_tensor_generator(memory.of_tensor_in_cpp), "torch")
     with pytest.raises(ContractError, match="must be ids"):
         law_after(subject.code, one_request())
     found = OneCall(subject, Context(rate=1e-6, budget=30.0)).found(FoundBy.TRACED)
@@ -148,11 +149,7 @@ def test_a_breach_that_ordinary_calls_bear_out_or_that_is_rare_is_one(chance, mo
 )
 def test_a_wrong_kernel_is_found_by_integration_or_samples(function, how):
     is_handed = how is How.REPLAYED
-    subject = (
-        SamplerSubject.of_uniforms("mine", function)
-        if is_handed
-        else SamplerSubject("mine", SamplerCode(function))
-    )
+    subject = SamplerSubject.of_uniforms("mine", function) if is_handed else sampler(function)
     instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
     found = result_of("joint", subject, Context(budget=120.0, inputs=Inputs(instances=instances)))
     assert (found.status, found.how) == (Status.FAILED, how)
@@ -303,7 +300,7 @@ def test_ordinary_calls_at_a_shape_have_new_generators_every_time():
         seeds.extend(own.bit_generator.state["state"]["state"] for own in (generators or {}).values())
         return TOKEN(draft_tokens, draft_probs, target_probs, generator)
 
-    subject = SamplerSubject("mine", SamplerCode(verify))
+    subject = sampler(verify)
     place = Place(Shape(5, 2, batch=3, generators="all"), 0, Siblings.INDEPENDENT)
     experiment_at_place = CallsAtShapes(subject, Context()).experiment(place)
     for _ in range(2):

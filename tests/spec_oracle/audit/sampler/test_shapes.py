@@ -10,10 +10,9 @@ from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.joint import OneCall
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode
 from tests.strategies import at_night
+from tests.subjects import sampler
 
 QUICK = {
     "four-drafts-unrolled": "L (5|8|16)",
@@ -28,7 +27,7 @@ AT_NIGHT = {"rare-tokens-raised": "(tiny|one-hot|near) probabilities"}
 
 
 def outcome(function, shapes=12, dtypes=COUNTED, **options):
-    subject = SamplerSubject("mine", SamplerCode(function), **options)
+    subject = sampler(function, **options)
     return result_of("shapes", subject, Context(budget=60.0, shapes=ShapeLimits(dtypes, most=shapes)))
 
 
@@ -89,7 +88,7 @@ def test_code_that_cannot_be_followed_is_drawn():
 
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
-    subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
+    subject = sampler(specimens()[name].function)
     found = findings_of(subject)
     assert found.rule == rule
     assert found.length.status is Status.PASSED
@@ -106,7 +105,7 @@ def test_code_of_no_built_in_rule_is_not_identified():
         tokens[:, 0] = [rng.choice(p.shape[2], p=row) for row in p[:, 0]]
         return tokens, np.zeros(len(x), dtype=int)
 
-    subject = SamplerSubject("mine", SamplerCode(from_the_target))
+    subject = sampler(from_the_target)
     found = findings_of(subject)
     assert found.rule is None
     assert found.length is None

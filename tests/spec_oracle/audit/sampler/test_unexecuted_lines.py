@@ -10,12 +10,12 @@ from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerd
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler import unexecuted_lines
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.places import Place, traced_at
 from spec_oracle.audit.suite import result_of
-from spec_oracle.contracts import SamplerCode, as_sampler
+from spec_oracle.contracts import as_sampler
 from spec_oracle.report.audit_text import audit_to_text
+from tests.subjects import sampler
 
 TOKEN = as_sampler(verifiers.get("token"))
 
@@ -82,7 +82,7 @@ def lines_of(function, first, last=""):
 
 def notes_on(function, check="", *, verdict=SubjectVerdict.LOSSLESS):
     """Return the notes of a report on a function of which a check was run, on nothing but toys without."""
-    subject, context = SamplerSubject("mine", SamplerCode(function)), Context()
+    subject, context = sampler(function), Context()
     if check:
         result_of(check, subject, context)
     report = SubjectReport("mine", "sampler", verdict, Evidence.EXACT, (), 0.0)
@@ -111,7 +111,7 @@ def test_lines_that_ran_are_not_named(function, check):
 
 
 def test_ordinary_calls_at_shapes_are_recorded():
-    subject, context = SamplerSubject("mine", SamplerCode(for_seven_tokens)), Context()
+    subject, context = sampler(for_seven_tokens), Context()
     shape = Shape(vocab_size=7, draft_length=1)
     traced_at(CallsAtShapes(subject, context).experiment(Place(shape, 0, subject.drafting)))
     assert set(subject.ran) == {__file__}

@@ -22,6 +22,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, drawing_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from tests.subjects import checks_of
 
 INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
 LONGER = panel(3, 2, 1, 0)["good-draft"]
@@ -84,7 +85,7 @@ def test_a_right_kernel_is_lossless_by_replay():
     assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSLESS, Evidence.REPLAYED)
     assert report.total_variation < 1e-6
     assert report.smallest_detectable_tv < 1e-3
-    assert "at most" in next(check.detail for check in report.checks if check.name == "joint")
+    assert "at most" in checks_of(report)["joint"].detail
 
 
 def test_thresholds_off_by_half_a_thousandth_are_found():

@@ -20,6 +20,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 from tests.efforts import set_effort
 from tests.strategies import by_day
+from tests.subjects import sampler
 
 QUICK = {"residual-cut-at-32768": 32_769, "end-of-qwen-masked": 151_936, "mask-of-bert-masked": 30_000}
 """Defects, and the least vocabulary that has them."""
@@ -31,7 +32,7 @@ PATIENCE = 600.0
 
 
 def outcome(function, **limits):
-    subject = SamplerSubject("mine", SamplerCode(function))
+    subject = sampler(function)
     return result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(**limits)))
 
 
@@ -86,7 +87,7 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
 
     found = result_of(
         "shapes",
-        SamplerSubject("mine", SamplerCode(slow)),
+        sampler(slow),
         Context(
             budget=1.5,
             shapes=ShapeLimits(only={"vocab_size": (5, 20_000), "draft_length": (1,), "batch": (1,)}),
@@ -204,7 +205,7 @@ def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
 
 @pytest.mark.usefixtures("less_effort")
 def test_generators_of_requests_are_traced_in_torch():
-    subject = SamplerSubject("mine", SamplerCode(in_torch, "torch"))
+    subject = sampler(in_torch, "torch")
     few = {"vocab_size": (5,), "draft_length": (1, 2), "batch": (1, 3), "kind": ("flat", "zero")}
     result = result_of("shapes", subject, Context(budget=PATIENCE, shapes=ShapeLimits(only=few)))
     assert result.status is Status.PASSED

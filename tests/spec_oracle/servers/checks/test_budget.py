@@ -16,6 +16,7 @@ from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.client import SHORTEST_ATTEMPT, AgainError, Client, Limits
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import StandIn
+from tests.subjects import checks_of
 
 BUDGET, ALLOWED, STARTED, AT_ONCE = 16.0, 160.0, 1000.0, 3.0
 
@@ -200,7 +201,7 @@ def test_an_audit_ends_although_a_server_fails_and_keeps_what_it_saw(options, wh
 def test_answers_of_a_slow_server_are_kept(monkeypatch):
     """At 3 requests a second there is no verdict in half a minute; completions that came are counted."""
     report, _ = audited(monkeypatch, seconds=0.3, budget=30.0)
-    checks = {check.name: check for check in report.subjects[0].checks}
+    checks = checks_of(report.subjects[0])
     assert checks["joint"].measured.draws >= 20
     assert "tokens accepted" in checks["length"].detail
     assert "--budget" in checks["joint"].detail

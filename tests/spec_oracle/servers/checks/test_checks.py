@@ -30,7 +30,7 @@ from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import DraftCounts, OutOfTimeError, RefusedError, ServerError
 from tests.efforts import set_effort
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn, server_of
 from tests.strategies import at_night
 
 PROMPTS = ["bc", "def"]
@@ -41,7 +41,7 @@ RUNS = {check.name for check in SERVER} - {"model"}
 
 def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in):
     server, other = (
-        options and connect(InProcess(StandIn(**options)), sampling or Sampling(top_k=3), prompts=PROMPTS)
+        options and server_of(StandIn(**options), sampling, top_k=3)
         for options in (stand_in or {"defect": ""}, reference)
     )
     if client is not None:
@@ -294,7 +294,7 @@ def test_an_end_that_is_seen_late_is_no_defect():
             row[0] = 4e-4 * sum(row[1:])
             return row
 
-    server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
+    server = server_of(Rare(vocab=4))
     found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.05)), Context())
     assert server.ends == {0}
     assert found.status is Status.PASSED
@@ -366,7 +366,7 @@ def test_a_server_that_dies_leaves_a_report():
                 return 500, {}
             return super().respond(path, body, name)
 
-    server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
+    server = server_of(Mortal(), top_k=3)
     found = audit_server(ServerSubject("here", server, ServerPlan(detect=0.05)), AuditOptions(budget=600.0))
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
@@ -476,6 +476,6 @@ def test_few_equal_completions_of_a_likely_token_are_no_defect():
                     raise OutOfTimeError("out of time")
             return super().respond(path, body, name)
 
-    server = connect(InProcess(Sure()), Sampling(top_k=3), prompts=PROMPTS)
+    server = server_of(Sure(), top_k=3)
     found = result_of("batch", ServerSubject("here", server, ServerPlan(tokens=2)), Context())
     assert found.status is Status.INCONCLUSIVE, found.detail

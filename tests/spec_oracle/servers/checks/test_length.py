@@ -7,13 +7,11 @@ import pytest
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.length import counted_too_often
 from spec_oracle.servers.checks.subject import ServerSubject
-from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import DraftCounts
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 TOKENS = 4
 
@@ -76,7 +74,7 @@ def test_accepted_tokens_that_are_counted_again_are_named(size, is_cut):
     ],
 )
 def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, words):
-    server = connect(InProcess(StandIn(shape="uncounted")), Sampling(top_k=3), prompts=["bc"])
+    server = server_of(StandIn(shape="uncounted"), top_k=3, prompts=["bc"])
     server.drafts = lambda: counted if server.client.stand_in.calls["/v1/completions"] > 30 else nothing
     nothing = DraftCounts(*(None if one is None else 0 for one in vars(counted).values()))
     found = result_of("length", ServerSubject("here", server), Context())

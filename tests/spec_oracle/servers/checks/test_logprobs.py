@@ -9,13 +9,12 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import difference
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 def outcome(*, sampling=None, **stand_in):
-    server = connect(InProcess(StandIn(**stand_in)), sampling or Sampling(0.7, 5), prompts=["bc", "def"])
+    server = server_of(StandIn(**stand_in), sampling or Sampling(0.7, 5))
     return result_of("logprobs", ServerSubject("here", server, ServerPlan()), Context())
 
 

@@ -11,14 +11,13 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
 from spec_oracle.audit.context import Context
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 from tests.strategies import at_night
+from tests.subjects import checks_of
 
 NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, "
 """How the verdict goes on."""
@@ -40,13 +39,11 @@ class Hotter(StandIn):
 
 
 def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
-    served, other = (
-        connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc", "def"]) for one in (server, reference)
-    )
+    served, other = (server_of(one, top_k=top_k) for one in (server, reference))
     subject = ServerSubject("here", served, ServerPlan(detect=detect, assume_speculating=True), other)
     skipped = {*skip, "plain-law", "shapes", "length", "logprobs", "streams", "batch"}
     report = audit_server(subject, AuditOptions(budget=600.0, skip=dict.fromkeys(skipped, "")))
-    return report, {check.name: check for check in report.subjects[0].checks}
+    return report, checks_of(report.subjects[0])
 
 
 @pytest.mark.parametrize(
@@ -129,5 +126,5 @@ def test_without_probabilities_samples_of_one_token_tell(served, is_other):
 
 
 def test_without_a_reference_nothing_is_asked():
-    server = connect(InProcess(StandIn()), Sampling(), prompts=["bc"])
+    server = server_of(StandIn(), prompts=["bc"])
     assert result_of("model", ServerSubject("here", server), Context()).status is Status.NOT_APPLICABLE

@@ -4,11 +4,9 @@ import pytest
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 class ListsTwo(StandIn):
@@ -28,7 +26,7 @@ class ListsTwo(StandIn):
     ],
 )
 def test_a_server_that_lists_fewer_log_probabilities_than_asked_is_not_called_wrong(shape, top_k, words):
-    server = connect(InProcess(ListsTwo(shape=shape)), Sampling(top_k=top_k), prompts=["bc", "def"])
+    server = server_of(ListsTwo(shape=shape), top_k=top_k)
     found = result_of("plain-law", ServerSubject("here", server, ServerPlan(detect=0.2)), Context())
     assert found.status is (Status.PASSED if words == "no defect" else Status.INCONCLUSIVE)
     assert words in found.detail

@@ -7,18 +7,16 @@ import pytest
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status, check_result
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER, Need, audit_server, needs, planned, taken
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 SLOW = {"joint": Need(7564, "completions", 7.0), "long-texts": Need(33_000, "tokens", 1.1)}
 
 
 def subject(detect=0.05, **options):
-    server = connect(InProcess(StandIn(**options)), Sampling(top_k=3), prompts=["bc"])
+    server = server_of(StandIn(**options), top_k=3, prompts=["bc"])
     return ServerSubject("here", server, ServerPlan(detect=detect))
 
 

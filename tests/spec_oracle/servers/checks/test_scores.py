@@ -11,16 +11,15 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import fetch_along, wrong_scores
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.apis import SCORINGS
-from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 def known_along(stand_in, reference=None):
     """The distributions along three completions, and the requests that they took."""
-    server = connect(InProcess(stand_in), Sampling(), prompts=["bc", "def"])
-    reported = Distributions(server, reference and connect(InProcess(reference), Sampling(), prompts=["bc"]))
+    server = server_of(stand_in)
+    reported = Distributions(server, reference and server_of(reference, prompts=["bc"]))
     _ = reported.noise
     completions = [
         (number, answer.tokens)
@@ -102,7 +101,7 @@ class AfterFilters(StandIn):
 )
 def test_scores_that_one_token_requests_contradict_are_named(served, sampling, wrong, scores):
     stand_in = served(shape="openai", scores=scores)
-    server = connect(InProcess(stand_in), sampling, prompts=["bcdefgbcdefgfedcb"])
+    server = server_of(stand_in, sampling, prompts=["bcdefgbcdefgfedcb"])
     found = wrong_scores(Distributions(server))
     assert wrong in found
     assert bool(found) == bool(wrong)

@@ -7,18 +7,15 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Cover
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.fields import combinations_of
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 def outcome(*, top_k=0, reference=None, **stand_in):
     server, other = (
-        one and connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc"])
-        for one in (StandIn(**stand_in), reference)
+        one and server_of(one, top_k=top_k, prompts=["bc"]) for one in (StandIn(**stand_in), reference)
     )
     return result_of("shapes", ServerSubject("here", server, ServerPlan(detect=0.1), other), Context())
 

@@ -7,13 +7,11 @@ import pytest
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.streams import streamed_alike
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 class Streams(StandIn):
@@ -57,7 +55,7 @@ class Streams(StandIn):
     ],
 )
 def test_streamed_completions_are_compared_with_others(shape, fault, words):
-    server = connect(InProcess(Streams(shape, fault)), Sampling(), prompts=["bc", "def"])
+    server = server_of(Streams(shape, fault))
     greedy = [Ask(prompt, 12, temperature=0.0) for prompt in server.prompts]
     found = streamed_alike(server, [*greedy, *(Ask(server.prompts[0], 12, seed) for seed in range(6))])
     assert found.status is (Status.FAILED if fault else Status.PASSED)
@@ -79,13 +77,13 @@ class Wordy(Streams):
 )
 def test_streams_without_ids_are_compared_by_letters(served, fault):
     """Letters are neither ids nor counted as tokens."""
-    server = connect(InProcess(served(fault=fault)), Sampling(), prompts=["bc", "def"])
+    server = server_of(served(fault=fault))
     found = streamed_alike(server, [Ask(server.prompts[0], 12, seed) for seed in range(6)])
     assert found.status is (Status.FAILED if fault else Status.PASSED), found.detail
 
 
 def test_the_check_compares_them_where_it_is_asked_to():
-    server = connect(InProcess(Streams("llama.cpp", "loses")), Sampling(), prompts=["bc"])
+    server = server_of(Streams("llama.cpp", "loses"), prompts=["bc"])
     found = result_of(
         "streams", ServerSubject("http://here", server, ServerPlan(streams_too=True)), Context()
     )
@@ -98,6 +96,6 @@ def test_completions_that_do_not_repeat_themselves_are_not_held_against_streamin
         def stream(self, body):
             return super().stream({})
 
-    server = connect(InProcess(Random("llama.cpp", "")), Sampling(), prompts=["bc", "def"])
+    server = server_of(Random("llama.cpp", ""))
     found = streamed_alike(server, [Ask(server.prompts[0], 12, seed) for seed in range(6)])
     assert found.status is not Status.FAILED

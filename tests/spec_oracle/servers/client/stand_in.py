@@ -16,8 +16,10 @@ from itertools import accumulate
 from unittest import mock
 
 from lab.benchmarks.loopback import DropError
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.fields import left_of_schema
 from spec_oracle.servers.client.client import Client, Limits, Reply
+from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import RefusedError, ServerError
 
 END = 0
@@ -428,6 +430,11 @@ class InProcess:
         if status != 200:
             raise RefusedError(f"HTTP {status}")
         return Reply(json.dumps(data) if request.body is None else data)
+
+
+def server_of(stand_in, sampling=None, *, top_k=0, prompts=("bc", "def")):
+    """Return the server that answers as the stand-in does; ``sampling`` None is a temperature of 1."""
+    return connect(InProcess(stand_in), sampling or Sampling(top_k=top_k), prompts=prompts)
 
 
 @contextmanager

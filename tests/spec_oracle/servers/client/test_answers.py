@@ -13,6 +13,7 @@ from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.client.stand_in import StandIn
+from tests.subjects import checks_of
 
 OTHERS = dict.fromkeys(["shapes", "length", "long-texts", "logprobs", "streams", "batch"], "")
 
@@ -33,7 +34,7 @@ def audited(file, *, requests=200, top_k=3, entropy=0):
         server = connect(client, Sampling(top_k=top_k), prompts=["bc"])
         plan = ServerPlan(detect=0.3, requests=requests)
         (found,) = audit_server(ServerSubject("here", server, plan), AuditOptions(skip=OTHERS)).subjects
-        joint = next(check for check in found.checks if check.name == "joint")
+        joint = checks_of(found)["joint"]
         return joint, client.stand_in.calls["/completion"], kept.used
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from lab.benchmarks.llama_cpp import RUNS, audited, models
 from spec_oracle.audit import Status, SubjectVerdict
+from tests.subjects import checks_of
 
 pytestmark = pytest.mark.servers
 
@@ -18,7 +19,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("run", RUNS)
 def test_a_mode_has_the_law_of_its_model(run, folder):
     found = audited(run, folder, detect=0.1, budget=600.0)
-    joint = next(check for check in found.checks if check.name == "joint")
+    joint = checks_of(found)["joint"]
     if run == "no speculation":
         assert found.verdict is SubjectVerdict.INCONCLUSIVE
         assert "nothing was drafted" in joint.detail

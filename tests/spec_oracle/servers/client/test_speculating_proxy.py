@@ -18,13 +18,13 @@ from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn, server_of
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_proxy_of_toy_servers_is_as_its_rule(rule):
     target, draft = InProcess(StandIn(draft=False)), InProcess(StandIn(draft=False, serves="draft"))
-    server = connect(InProcess(Proxy(target, draft, rule)), Sampling(), prompts=["bc", "def"])
+    server = server_of(Proxy(target, draft, rule))
     drafts = same_prompts(connect(draft, Sampling(), prompts=["bc", "def"]), server)
     subject = ServerSubject(rule, server, ServerPlan(detect=0.05), draft=drafts)
     found = result_of("long-texts", subject, Context())

@@ -24,6 +24,7 @@ from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.third_party.engines.hugging_face import engines
 from tests.efforts import set_effort
 from tests.strategies import at_night
+from tests.subjects import of_engine
 
 LOSSY = {"other tokenizer, unsorted"}
 """See docs/findings/transformers-other-tokenizer.md."""
@@ -103,7 +104,7 @@ def test_rows_are_those_that_the_engine_samples_from(option):
 
 def test_output_scores_are_those_that_are_sampled(monkeypatch):
     set_effort(monkeypatch, ENGINE_REPORTS_TURNS=6)
-    found = logprobs(of_engines("mine", {"": engine_of("assistant", "top-k")}), Context())
+    found = logprobs(of_engine(engine_of("assistant", "top-k")), Context())
     assert found.status is Status.PASSED, found.detail
     assert found.detail.startswith("those after temperature and filters; ")
 

@@ -5,6 +5,7 @@ import pytest
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.engine.long_texts import ENGINE_LONG_TOKENS
 from spec_oracle.third_party.engines.openvino import VOCAB, logits_after, small_weights
+from tests.subjects import checks_of
 
 
 def test_the_model_reads_contexts_of_the_length_of_long_texts():
@@ -23,4 +24,4 @@ def test_the_model_reads_contexts_of_the_length_of_long_texts():
 def test_completions_are_judged_by_samples(name, verdict, status):
     (found,) = audit(name, options=AuditOptions(tokens=3, budget=40.0, checks=["calls"])).subjects
     assert (found.verdict, found.evidence) == (verdict, Evidence.STATISTICAL)
-    assert next(check.status for check in found.checks if check.name == "calls") is status
+    assert checks_of(found)["calls"].status is status
