@@ -94,8 +94,13 @@ class MlxVlmEngine:
         return copy.copy(self)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
-        """Return the distribution of the next token of target-only decoding, [V]."""
-        row: NDArray[np.float64] = self.rows_along(context, [0])[0]
+        """Return the distribution of the next token of target-only decoding, [V].
+
+        Penalties count the tokens behind the prompt, so that a context begins with one of ``prompts``.
+        """
+        known = (one for one in self.prompts if tuple(context[: len(one)]) == one)
+        prompt = next(known, tuple(context))
+        row: NDArray[np.float64] = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
         return row
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:

@@ -159,9 +159,11 @@ class OpenVinoEngine:
         """Decode speculatively."""
         result = self._run(self.fast, prompt, max_new_tokens, seed, **self.settings)
         told = result.extended_perf_metrics
-        if told is not None:  # of lookups nothing is
-            self.accepted = told.get_num_accepted_tokens()
-            self.drafted = self.accepted + told.get_num_rejected_tokens()
+        if told is not None:
+            self.accepted, rejected = told.get_num_accepted_tokens(), told.get_num_rejected_tokens()
+        else:
+            self.accepted, rejected = _of_lookups(result.perf_metrics.raw_metrics.m_batch_sizes)
+        self.drafted = self.accepted + rejected
         return list(result.tokens[0])
 
     def generate_plain(
@@ -185,8 +187,17 @@ class OpenVinoEngine:
         return pipeline.generate(ov.Tensor(np.array([[*prompt]])), config)
 
 
+def _of_lookups(sizes: Sequence[int]) -> tuple[int, int]:
+    """Return the tokens that lookups drafted: accepted, and at least how many were rejected.
+
+    ``sizes`` has the tokens of every call, of which the first reads the prompt. A call that emits one token
+    has rejected one: a lookup finds any token in a prompt that holds all. The last may have no room for one.
+    """
+    return sum(size - 1 for size in sizes[1:]), sum(size == 1 for size in sizes[1:-1])
+
+
 def lookups() -> dict[str, OpenVinoEngine]:
-    """Return engines that draft from the prompt."""
+    """Return engines that draft from the prompt, which holds all tokens."""
     ready = partial(OpenVinoEngine, (0, 1, 2, 0, 1), {"prompt_lookup": True}, max_ngram_size=2)
     return {
         "lookup": ready(num_assistant_tokens=2),
