@@ -21,8 +21,8 @@ from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_g  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
-from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
-from verifiers.parts.residual import residual  # noqa: E402
+from verifiers.parts.block_path import block_weights, chain, stop_chances  # noqa: E402
+from verifiers.parts.residual import acceptance_ratios, residual  # noqa: E402
 from verifiers.sampling import invert_cdf  # noqa: E402
 
 ALPHA = 1e-6
@@ -164,9 +164,10 @@ def test_an_equal_draft_is_accepted_whole(name):
 def expected_of_chain(tokens, draft, target, uniforms, *, block: bool):
     """Return what the chain verifier must emit for given uniforms, one row: L coins and a final uniform."""
     length = tokens.shape[1]
-    weights = block_weights(target, draft, tokens)
-    ratios = (target[:, :length] / draft).gather(2, tokens[..., None])[..., 0]
-    chances = stop_chances(target, draft, weights)[:, 1:] if block else ratios.clamp(max=1)
+    path = chain(tokens, target, draft)
+    ratios = acceptance_ratios(*path)
+    weights = block_weights(ratios)
+    chances = stop_chances(*path, weights)[:, 1:] if block else ratios.clamp(max=1)
     success = (uniforms[:, :length] < chances)[0].tolist()
     if block:
         tau = max((i + 1 for i in range(length) if success[i]), default=0)
