@@ -112,7 +112,7 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
 class Phase(NamedTuple):
     """Completions of ``tokens`` tokens, ``most`` of them, judged in groups of ``together``.
 
-    They are short where they end after ``least`` tokens on average.
+    They are short where those of every prompt end after less than ``least`` tokens on average.
     """
 
     tokens: int
@@ -139,6 +139,7 @@ class _Read:
 
     Rows may be off by ``tolerance``; ``rate`` is that of tokens of probability 0, and that of all others.
     Contexts of ``room`` tokens, prompt and completion, were allowed; those of ``refused`` were not.
+    ``after`` has the numbers of completions and of their tokens, by the engine and prompt.
     """
 
     cases: Sequence[Case]
@@ -152,7 +153,7 @@ class _Read:
     phase: Phase = field(default_factory=_long, init=False)
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
-    tokens: int = field(default=0, init=False)
+    after: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
     impossible: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
     notes: list[str] = field(default_factory=list, init=False)
@@ -166,9 +167,8 @@ class _Read:
     def result(self) -> CheckResult:
         """Judge the completions."""
         if self.is_short and not is_decided(self, self.rate):
-            mean = self.tokens / self.completions
             return not_asked(
-                f"completions end after {mean:.2g} tokens on average, so that `calls` judges them"
+                f"completions end after {self.mean:.2g} tokens on average, so that `calls` judges them"
             )
         found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
         what = f"completions of up to {counted(self.longest, 'token')}, {counted(len(self.cases), 'prompt')}"
@@ -210,7 +210,12 @@ class _Read:
     @property
     def is_short(self) -> bool:
         """Whether completions end so early that they are not long."""
-        return ENGINE_LONG_PILOT <= self.completions > self.tokens / self.phase.least
+        return self.completions >= ENGINE_LONG_PILOT and self.mean < self.phase.least
+
+    @property
+    def mean(self) -> float:
+        """The mean length after the prompt whose completions are longest."""
+        return max(tokens / completions for completions, tokens in self.after.values())
 
     def _add(self, case: Case, number: int) -> None:
         """Add completions of a case, or of a batch that begins with it; ``number`` makes them unlike."""
@@ -218,7 +223,9 @@ class _Read:
             generated = self._generated(case, number)
         for one, completion in generated:
             self.completions += 1
-            self.longest, self.tokens = max(self.longest, len(completion)), self.tokens + len(completion)
+            self.longest = max(self.longest, len(completion))
+            completions, tokens = self.after.get(one.label, (0, 0))
+            self.after[one.label] = completions + 1, tokens + len(completion)
             if completion and not self.ruled_out:
                 self._judge(one, completion)
 

@@ -7,21 +7,21 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.audit.context import Context
-from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import JudgedCompletions, Longest
 from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.client.server import connect, same_prompts
+from spec_oracle.servers.client.server import same_prompts
 from tests.efforts import set_effort
 from tests.spec_oracle.servers.checks.results import result_of
-from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 from tests.strategies import at_night
+from tests.subjects import checks_of
 
 
 def served(**options):
-    return connect(InProcess(StandIn(**options)), Sampling(), prompts=["bc", "def"])
+    return server_of(StandIn(**options))
 
 
 def judged(run=0, *, draft=True, plan=None, **planted):
@@ -67,7 +67,7 @@ def test_noise_counts_by_its_mean(defect, status):
             total = math.log(sum(map(math.exp, logs.values())))
             return {token: log - total for token, log in logs.items()}
 
-    server = connect(InProcess(Noisy(defect)), Sampling(), prompts=["bc", "def"])
+    server = server_of(Noisy(defect))
     drafter = same_prompts(served(serves="draft", draft=False), server)
     subject = ServerSubject("here", server, ServerPlan(detect=0.05), draft=drafter)
     found = result_of("long-texts", subject, Context())
@@ -82,7 +82,7 @@ def test_corrections_from_p_need_the_draft():
 
 
 def test_a_token_that_filters_rule_out_is_a_proof():
-    server = connect(InProcess(StandIn("always-accept")), Sampling(top_k=3), prompts=["bc", "def"])
+    server = server_of(StandIn("always-accept"), top_k=3)
     found = result_of("long-texts", ServerSubject("here", server, ServerPlan(detect=0.1)), Context())
     assert found.status is Status.FAILED
     assert "where it has probability 0" in found.detail
@@ -106,7 +106,7 @@ def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdic
     (found,) = audit_server(subject, AuditOptions(skip=skip)).subjects
     assert found.verdict.value == verdict
     assert (found.smallest_detectable_tv or 1) <= 0.5 or verdict == "lossy"
-    long = next(check for check in found.checks if check.name == "long-texts")
+    long = checks_of(found)["long-texts"]
     assert ("nothing was drafted" in long.detail) == (verdict == "inconclusive")
 
 
@@ -144,10 +144,10 @@ OTHERS = dict.fromkeys(["plain-law", "shapes", "length", "logprobs", "streams", 
 
 
 def audited(stand_in, **plan):
-    server = connect(InProcess(stand_in), Sampling(), prompts=["bc", "def"])
+    server = server_of(stand_in)
     subject = ServerSubject("here", server, ServerPlan(detect=0.2, **plan))
     (found,) = audit_server(subject, AuditOptions(skip=OTHERS)).subjects
-    return found, {check.name: check for check in found.checks}
+    return found, checks_of(found)
 
 
 @pytest.mark.parametrize(("defect", "verdict"), [("", "lossless"), ("always-accept", "lossy")])
@@ -181,7 +181,7 @@ def test_the_longest_completions_that_a_server_allows_are_found_by_bisection():
                 return 400, {"error": "more than the context holds"}
             return super().respond(path, body, name)
 
-    server = connect(InProcess(Narrow()), Sampling(), prompts=["bc"])
+    server = server_of(Narrow(), prompts=["bc"])
     long, longest = Completions(server, 80, (0, "long")), Longest()
     lengths = [longest.of(long, 80, 1) and long.length for _ in range(8)]
     assert lengths[0] == 40
