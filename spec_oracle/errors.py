@@ -59,4 +59,11 @@ class SubjectRaisedError(SpecOracleError):
 
 
 class EngineError(SpecOracleError):
-    """A third-party sampler or engine cannot be used; the message is the reason, in one line."""
+    """A third-party sampler or engine cannot be used; the message is the reason, in one line.
+
+    ``do`` is the command that makes it available, "" where none is known.
+    """
+
+    def __init__(self, message: str, do: str = "") -> None:
+        super().__init__(message)
+        self.do = do

@@ -122,7 +122,7 @@ class Known:
     def load(self) -> Any:
         """Import it; raises `EngineError` with the reason, in one line, when it is not available."""
         if self.why_unavailable:
-            raise EngineError(f"{self.name}: {self.why_unavailable}")
+            raise EngineError(f"{self.name}: {self.why_unavailable}", do=self.install)
         module, _, attribute = self.loader.partition(":")
         loaded = getattr(import_module(module), attribute)
         return loaded if self.options is None else loaded(**self.options)

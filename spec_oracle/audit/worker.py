@@ -23,7 +23,7 @@ from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.verdict import report_on, without_findings
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.errors import EngineError, InvalidInputError, SpecOracleError
 
 _PR_SET_PDEATHSIG = 1
 
@@ -95,7 +95,8 @@ def audited(
         except InvalidInputError as error:
             return unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
-            return unloaded(name, f"cannot be loaded: {error}", options, alpha, do=_MEND)
+            do = (isinstance(error, EngineError) and error.do) or _MEND
+            return unloaded(name, f"cannot be loaded: {error}", options, alpha, do=do)
         if not traced and isinstance(subject, SamplerSubject):
             notes = (*subject.facts.notes, NOT_TRACED)
             subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))

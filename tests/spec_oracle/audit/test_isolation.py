@@ -16,6 +16,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict
 from spec_oracle.audit.isolation import Isolation, _remains, audit_apart
+from spec_oracle.audit.registry import known
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.suite import ENGINE
@@ -204,6 +205,12 @@ def test_a_module_that_raises_on_import_has_a_row(tmp_path, monkeypatch):
     }
     assert all(check.status in UNTRIED for check in broken.checks)
     assert (token.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 2)
+
+
+def test_a_sampler_that_is_not_here_has_the_command_that_fetches_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPEC_ORACLE_ENGINES", str(tmp_path))
+    (found,) = audit_apart(["vllm-v0"], ONLY_THE_LAW).subjects
+    assert {check.remarks.do for check in found.checks} == {known("vllm-v0").install}
 
 
 def test_a_missing_attribute_is_a_usage_error_after_the_report():
