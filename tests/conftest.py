@@ -80,7 +80,7 @@ def effort_of_day(request, monkeypatch):
 
 
 @pytest.fixture
-def work_clock():
+def work_clock(monkeypatch):
     """Count work in place of time: seconds of a budget pay as many samples on a busy machine as on any.
 
     So a budget need be no larger than what the test is about takes. Two seconds of work take about one.
@@ -89,6 +89,7 @@ def work_clock():
 
     with counted() as clock:
         yield clock
+        monkeypatch.undo()  # before the clocks are: a test that replaced one would put this one back for all
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine import engines
 
-pytestmark = pytest.mark.usefixtures("work_clock")
-
 RATE = 1e-6
 
 
