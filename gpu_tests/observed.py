@@ -18,6 +18,15 @@ from spec_oracle.language_models import CachedModel, Truncation
 from spec_oracle.language_models.decoding import Reader, RunningBatch, decode, without_unused_tokens
 from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 
+RULES = [name for name in verifiers.names() if name != "block_transport"]
+"""Rules that the decoding loop can run."""
+
+OF_DAY = (
+    *("token", "block", "recursive_rejection_distinct"),
+    *("top_draft", "traversal", "greedy_multipath_carry"),
+)
+"""One rule of each kind, for tests that run every rule at night and on a GPU only."""
+
 
 @dataclass
 class Record:

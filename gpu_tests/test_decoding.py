@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import verifiers
+from gpu_tests.observed import OF_DAY, RULES
 from gpu_tests.tiny import assert_law, plain_text_law, text_counts, tiny_model
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -14,8 +15,6 @@ from spec_oracle.language_models.decoding import decode
 
 PROMPT = [1, 2]
 ALPHA = 1e-9  # a test; seeds are fixed, so no alarm is false twice
-NAMES = [name for name in verifiers.names() if name != "block_transport"]
-QUICK = ["token", "block", "recursive_rejection_distinct", "top_draft", "traversal", "greedy_multipath_carry"]
 
 
 def seeded(device):
@@ -23,7 +22,7 @@ def seeded(device):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.nightly) for name in NAMES]
+    "name", [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
 )
 def test_text_of_several_calls_is_the_targets(name, device):
     """Four tokens, so at least two calls of L = 2; carried states and the bonus token included.
@@ -42,7 +41,7 @@ def test_text_of_several_calls_is_the_targets(name, device):
     assert_law(counts, law, alpha=ALPHA, detect_tv=detect_tv)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", OF_DAY)
 def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     """Lengths by an e-process at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
@@ -98,7 +97,7 @@ def test_invalid_decoding_arguments_are_refused(device):
         decode(verifiers.get("block"), model, model, [[]], max_new_tokens=1)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", OF_DAY)
 def test_a_request_with_its_own_generator_gets_the_same_text_in_any_batch(name, device):
     models = [tiny_model(seed, device=device, dtype=torch.float64) for seed in (1, 2)]
     prompts = [PROMPT, [0, 1, 2, 3, 4, 4, 1], [3]]

@@ -12,14 +12,16 @@ import pytest
 
 import verifiers
 from gpu_tests.judging import ALPHA, greedy_compared, judged, parts_at_near_ties, texts_compared
-from gpu_tests.observed import decoded_texts, observed, target_only, truncation_of
+from gpu_tests.observed import OF_DAY, RULES, decoded_texts, observed, target_only, truncation_of
 from gpu_tests.pair import load_pair, shorter
 from gpu_tests.planted import PLANTED
 from gpu_tests.recorded import TARGET_ONLY, head_of, row_of
 from gpu_tests.second_pass import measured_rounding
 from spec_oracle.language_models import Truncation
 
-NAMES = [name for name in verifiers.names() if name != "block_transport"]
+NAMES = [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
+"""By day one rule of each kind; every rule at night, on SmolLM2 and on a GPU."""
+
 DETECTED = 0.1
 """Total variation a token that the tokens of a run detect: of every rule on random models, where there are
 enough of them, and of `PRECISE` rules on SmolLM2."""

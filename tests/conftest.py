@@ -80,6 +80,19 @@ def effort_of_day(request, monkeypatch):
 
 
 @pytest.fixture
+def work_clock(monkeypatch):
+    """Count work in place of time: seconds of a budget pay as many samples on a busy machine as on any.
+
+    So a budget need be no larger than what the test is about takes. Two seconds of work take about one.
+    """
+    from lab.kill_matrix.work_clock import counted  # recipes are followed in a copy of the tree without lab
+
+    with counted() as clock:
+        yield clock
+        monkeypatch.undo()  # before the clocks are: a test that replaced one would put this one back for all
+
+
+@pytest.fixture
 def full_effort():
     """Take all samples of a check: for defects, and for figures, that need them."""
 

@@ -17,16 +17,18 @@ from spec_oracle.contracts.engine import EngineCode
 from tests.efforts import set_effort
 from tests.strategies import by_day
 
-SECONDS = {
-    "pattern-forbidden-draft-dropped": 2.0,
-    "session-appends-behind-pending": 6.0,
-    "corner-every-64th-token-of-a-completion": 600.0,
-}
-"""Budgets other than 60 s. Many samples confirm the first, which is traced again where time is short. What is
-right in longer completions takes all of the time that it may. A busy machine takes long for the 150
-completions of the last."""
+pytestmark = pytest.mark.usefixtures("work_clock")
 
-JUDGED_ELSEWHERE = ("session-rewind-leaves-pending", "acceptance-drifts", "one-block-of-64-tokens")
+SECONDS = {"corner-every-64th-token-of-a-completion": 600.0}
+"""Budgets other than `ENOUGH`: for 150 long completions."""
+
+ENOUGH = 8.0
+"""Seconds of work in which the other defects are found."""
+
+JUDGED_ELSEWHERE = (
+    *("session-appends-behind-pending", "session-rewind-leaves-pending"),
+    *("acceptance-drifts", "one-block-of-64-tokens"),
+)
 """Specimens that test_turns.py and test_long_texts.py find, by the same part of the same check."""
 
 
@@ -65,7 +67,7 @@ def test_a_defect_is_killed(name, check, monkeypatch):
         set_effort(monkeypatch, ENGINE_LONG_COUNT=150)
     # A defect of every call after a pattern shows after one history as after three.
     set_effort(monkeypatch, ENGINE_HISTORIES=1, ENGINE_ALIKE=8)
-    assert outcome(name, check, SECONDS.get(name, 60.0)).status is Status.FAILED
+    assert outcome(name, check, SECONDS.get(name, ENOUGH)).status is Status.FAILED
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,13 @@ def test_a_check_of_another_kind_says_so():
     assert (result.status, result.detail) == (Status.NOT_APPLICABLE, "not a check of this kind: sampler")
 
 
-@pytest.mark.usefixtures("less_effort")
+@pytest.mark.usefixtures("less_effort", "work_clock")
 @pytest.mark.parametrize(
     ("kind", "check"), [(kind, check) for kind, suite in ALL.items() for check in suite], ids=str
 )
 def test_a_check_runs_or_says_why_not(kind, check):
     # A server's budget is that of all its checks together, from the first one on.
-    budget = 600.0 if kind == "server" else 20.0
+    budget = {"server": 600.0, "engine": 4.0}.get(kind, 20.0)
     context = Context(budget=budget, inputs=Inputs(2, 1), shapes=ShapeLimits(most=2))
     result = run_check(check, ALL[kind], SUBJECTS[kind], context)
     assert result.name == check.name

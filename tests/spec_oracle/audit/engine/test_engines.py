@@ -20,7 +20,7 @@ from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.audit.engine import engines
 from tests.subjects import checks_of, of_engine
 
-QUICK = AuditOptions(budget=6.0)
+QUICK = AuditOptions(budget=2.0)
 
 
 def report_on(engine, options=QUICK):
@@ -206,7 +206,7 @@ def test_seeded_requests_alone_and_in_batches_are_counted(engine, status, same):
     [(engines.OneBuffer, SubjectVerdict.LOSSLESS), (engines.OneBufferForgets, SubjectVerdict.LOSSY)],
 )
 def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
-    found = report_on(engine, replace(QUICK, budget=3.0, checks=("length", "long-texts")))
+    found = report_on(engine, replace(QUICK, budget=1.0, checks=("length", "long-texts")))
     assert found.verdict is verdict
     right = {"joint": Status.PASSED, "length": Status.PASSED, "long-texts": Status.PASSED}
     assert engine is not engines.OneBuffer or statuses(found).items() >= right.items()
@@ -224,7 +224,7 @@ def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
 )
 def test_engines_that_show_steps(engine, failing):
     checks = ("draft-law", "length", *failing - {"joint", "draft-law", "length"})
-    found = report_on(engine, replace(QUICK, budget=2.0, checks=checks))
+    found = report_on(engine, replace(QUICK, budget=0.5, checks=checks))
     assert {name for name, status in statuses(found).items() if status is Status.FAILED} == failing
     assert statuses(found)["draft-law"] in {Status.PASSED, Status.FAILED}
 
@@ -240,7 +240,7 @@ def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
 @pytest.mark.usefixtures("less_effort")
 def test_a_large_vocabulary_is_judged_by_bins():
     right, wrong = (
-        report_on(engine, AuditOptions(budget=20.0, checks=()))
+        report_on(engine, AuditOptions(budget=8.0, checks=()))
         for engine in (engines.Large, engines.LargeGreedy)
     )
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)

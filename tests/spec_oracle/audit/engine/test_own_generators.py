@@ -56,7 +56,7 @@ MADE = {
 
 
 def found(engine):
-    return audit(engine, options=AuditOptions(budget=20.0, checks=("joint",))).subjects[0]
+    return audit(engine, options=AuditOptions(budget=8.0, checks=("joint",))).subjects[0]
 
 
 @pytest.mark.parametrize("made", MADE)

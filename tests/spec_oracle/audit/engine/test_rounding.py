@@ -21,7 +21,7 @@ def measured(*engines):
     return rounding_of(of_engines("mine", dict(enumerate(engines))), Context())
 
 
-def audited(engine, checks=("joint",), budget=20.0):
+def audited(engine, checks=("joint",), budget=8.0):
     return audit(engine, options=AuditOptions(budget=budget, tokens=2, checks=checks)).subjects[0]
 
 
@@ -97,7 +97,7 @@ def test_right_engines_in_float32_pass_and_the_report_says_what_counts(name):
 
 
 def test_every_check_allows_the_same():
-    found = audited(summed(draft_length=1), ("calls", "batch"), budget=2.0)
+    found = audited(summed(draft_length=1), ("calls", "batch"), budget=0.5)
     assert statuses(found, "joint", "calls", "batch") == {Status.PASSED}
     assert len({line for line in found.remarks.scope if "counts as rounding" in line}) == 1
 
@@ -111,7 +111,7 @@ def test_a_defect_beyond_rounding_is_found_in_float32():
 
 def test_a_softmax_in_float64_of_logits_in_float32_is_undecided():
     """Nothing tells such rows from those of an engine in float64 with a defect as small: neither is said."""
-    found = audited(specimens()["rounded-softmax-in-float64"].engine()[""], ("calls", "batch"), budget=2.0)
+    found = audited(specimens()["rounded-softmax-in-float64"].engine()[""], ("calls", "batch"), budget=0.5)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert statuses(found, "joint", "calls", "batch") == {Status.INCONCLUSIVE}
     calls = checks_of(found)["calls"]

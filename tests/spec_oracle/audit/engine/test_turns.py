@@ -9,6 +9,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine import engines
 from tests.subjects import of_engine
 
@@ -73,6 +75,14 @@ def test_a_session_goes_on_from_the_text_that_its_user_was_shown(engine, wrong):
     found = judged(partial(engine, draft_length=1), budget=20.0)
     assert (found.status, found.how) == (Status.FAILED if wrong else Status.PASSED, How.PROVEN)
     assert found.detail.startswith(wrong)
+
+
+def test_calls_judges_sessions():
+    """Behind longer completions, which take all of their part of a larger budget."""
+    subject = of_engines("mine", {"": AppendsBehindPending(draft_length=1)})
+    found = result_of("calls", subject, Context(budget=0.5))
+    assert (found.status, found.how) == (Status.FAILED, How.PROVEN)
+    assert found.detail.startswith("prompt 0, session after append: completion ")
 
 
 def test_methods_of_these_names_without_a_session_are_not_judged():

@@ -23,7 +23,7 @@ from verifiers import EMPTY, ROOT, Siblings, Verdict
 from verifiers.rows import TreeRows
 
 ONLY_JOINT = AuditOptions(checks=())
-IN_FULL = ("block", "nss", "traversal", "top_draft")
+IN_FULL = ("block", "top_draft")
 FEW_SHAPES = AuditOptions(vocabularies=(3, 33), lengths=(1, 2), batches=(1, 3))
 """Of all checks, with few declared shapes: test_coverage.py is about all of them."""
 
