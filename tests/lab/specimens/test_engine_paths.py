@@ -30,7 +30,7 @@ JUDGED_ELSEWHERE = (
     *("session-rewind-leaves-pending", "acceptance-drifts", "one-block-of-64-tokens"),
     *("conversation-ring-read-from-its-first-place", "conversation-long-text-is-not-cut"),
 )
-"""Specimens that test_turns.py, test_long_texts.py and test_conversations.py find by a part of the same check."""
+"""Specimens that tests of turns, of long texts and of conversations find, by a part of the same check."""
 
 
 def is_ours(found):
