@@ -44,6 +44,9 @@ _GOES_BACK: Final = 1 / 3
 _AFTER: Final = ("a whole reply", "a part of a reply")
 """What turns come after; these are judged apart."""
 
+_COMPLETIONS_A_TALK: Final = 4
+"""Where long completions are limited, so many of them stand for one conversation."""
+
 _PLACES: Final = 8
 """The first tokens of a turn are compared with those of unused copies."""
 
@@ -76,7 +79,8 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     rng, firsts = context.stream("engine/long-texts/conversations"), first_prompts(cases)
     evidence = [TokenEvidence([], rng, whole_rows=True) for _ in _AFTER]
     end, turns, notes = time.process_time() + ENGINE_TALKS_SHARE * context.budget, 0, list[str]()
-    for number in range(min(ENGINE_TALKS, context.inputs.long or ENGINE_TALKS)):
+    few = context.inputs.long
+    for number in range(ENGINE_TALKS if few is None else min(ENGINE_TALKS, -(-few // _COMPLETIONS_A_TALK))):
         found = [*_conversation(firsts[number % len(firsts)], rng, notes)]
         turns += len(found)
         for after, known in enumerate(evidence):
