@@ -2,13 +2,18 @@
 
 A round emits up to three tokens whatever is asked for; those that nobody asked for yet are pending. They were
 sampled after a text without what the user appends, and may lie behind what the user cuts off.
+
+Others keep what they computed of a text for the next request, whose prompt begins with it: the next turn of a
+conversation. What is lost then is lost of long texts only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from lab.specimens.specimen import specimens_of
-from lab.specimens.table_engine import TableEngine, engine
+from lab.specimens.table_engine import TARGET, VOCAB, Row, Rows, TableEngine, engine
 
 
 @dataclass
@@ -78,6 +83,77 @@ class NoPending(SessionEngine):
         return new
 
 
+WINDOW = 24
+"""Tokens that the cache of a conversation holds: more than the target reads."""
+
+
+def of_five_tokens(context: Sequence[int]) -> Row:
+    """Return a row that depends on the last five tokens."""
+    return TARGET([sum(context[-5:]) % VOCAB, *context[-1:]])
+
+
+Reused = Callable[[Sequence[int], int], Sequence[int]]
+"""Returns what the cache has of a kept text, of which so many first tokens are those of the prompt."""
+
+
+def _last_ones(kept: Sequence[int], common: int) -> Sequence[int]:
+    return kept[:common][-WINDOW:]
+
+
+@dataclass
+class ConversingEngine(TableEngine):
+    """The token rule; begins with what it has ``reused`` of the text that it generated last."""
+
+    target: Rows = of_five_tokens
+    reused: Reused = _last_ones
+    kept: list[int] = field(default_factory=list, init=False)
+    cached: tuple[int, Sequence[int]] = field(default=(0, ()), init=False)
+    """How many tokens of the prompt are not read again, and what the cache has of them."""
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively, after what the cache has of the prompt."""
+        pairs = zip(self.kept, prompt[:-1], strict=False)
+        common = next((place for place, (own, new) in enumerate(pairs) if own != new), None)
+        common = min(len(self.kept), len(prompt) - 1) if common is None else common
+        self.cached = common, self.reused(self.kept, common)
+        new = super().generate(prompt, max_new_tokens, seed)
+        self.kept = [*prompt, *new]
+        return new
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row of the target that verifies the token after a context."""
+        common, held = self.cached
+        return self.target([*held, *context[common:]])
+
+
+def _ring_from_its_first_place(kept: Sequence[int], common: int) -> Sequence[int]:
+    """Read the ring of the last tokens from its first place, wherever the oldest token is."""
+    ring, start = _last_ones(kept, common), common % WINDOW
+    return ring if common < WINDOW else [*ring[WINDOW - start :], *ring[: WINDOW - start]]
+
+
+def _never_cut_when_long(kept: Sequence[int], common: int) -> Sequence[int]:
+    """Take nothing out of the cache where it has more than 48 tokens of the prompt."""
+    return kept if common > 2 * WINDOW else kept[:common]
+
+
+def _conversing(reused: Reused) -> Any:
+    return engine(partial(ConversingEngine, reused=reused))
+
+
+specimens_of("long-texts", engine=_conversing)(
+    conversation_ring_read_from_its_first_place=(
+        "E19: Once the ring of a kept text is full, the next turn reads it from its first place",
+        _ring_from_its_first_place,
+    ),
+    conversation_long_text_is_not_cut=(
+        "E19: Where the user goes back in a long conversation, what was taken back stays in the cache",
+        _never_cut_when_long,
+    ),
+)
+specimens_of(engine=_conversing)(
+    conversation_keeps_its_last_tokens=("control: A conversation of which a window is kept", _last_ones),
+)
 specimens_of("calls", engine=engine)(
     session_appends_behind_pending=(
         "E18: Appended tokens come behind tokens of a round that were never shown",

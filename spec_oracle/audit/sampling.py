@@ -4,6 +4,9 @@ Half of a check's error rate is for the screening, which may stop at any look: g
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
 If none is stated, the screening takes a stated number of samples, and has the whole rate. Code that answers
 over a network may end early: then the samples so far are judged.
+
+Samples that are dear, those of a server, end at one of a few looks, where the stated total variation would
+have shown by then. A right one has most often half of the planned samples.
 """
 
 import math
@@ -18,9 +21,11 @@ from spec_oracle.audit import effort
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
+    DEFAULT_MISS,
     EProcess,
     GoodnessOfFit,
     draws_needed_by_g,
+    excluded_tv_by_g,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     split,
@@ -30,6 +35,10 @@ from spec_oracle.statistics import (
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1
 CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
+# Parts of the planned samples at which they may end, and the chance of a miss at each; the end has the rest.
+SAMPLES_LOOKS: Final = (0.5, 0.65, 0.8)
+SAMPLES_LOOK_MISS: Final = 1e-4
+_LAST_MISS: Final = DEFAULT_MISS - len(SAMPLES_LOOKS) * SAMPLES_LOOK_MISS
 
 
 class Sampled(Protocol):
@@ -84,7 +93,8 @@ def judge_samples(
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
     time. The G test takes samples of its own, since looks at those of the screening decided how many there
     are; or it ``keeps`` them if there is a single law. It takes as many as detect a total variation of
-    ``tv``, in calls of ``most`` at most; they are added to the others in the end. With an infinite ``tv``
+    ``tv``, in calls of ``most`` at most; they are added to the others in the end. Samples that it keeps end
+    where ``tv`` would have shown already. With an infinite ``tv``
     there is no G test, and the screening has all of the rate and the time. A total variation up to
     ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
     If the code raises, all samples before that decide, if they suffice.
@@ -117,7 +127,12 @@ def judge_samples(
             fit = goodness_of_fit_by_e_process(process, alpha=rate)
             return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
         part, others = split(half, len(own)), [] if keeps else listed
-        return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most)
+        if keeps:
+            (sample,) = own.values()
+            if _is_clear(sample, rate=part, seconds=seconds, tv=tv, batch=batch, most=most):
+                return SampledDecision(None, "", "", tv, int(sample.counts.sum()))
+        miss = _LAST_MISS if keeps else DEFAULT_MISS
+        return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most, miss=miss)
     except SubjectRaisedError as error:
         evidence = _evidence([*listed, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
@@ -139,14 +154,18 @@ def _decided(
     tv: float,
     batch: int,
     most: int,
+    miss: float = DEFAULT_MISS,
 ) -> SampledDecision:
-    """Decide each sample by the G test at the ``rate``; ``screened`` samples have taken time, too."""
+    """Decide each sample by the G test at the ``rate``; ``screened`` samples have taken time, too.
+
+    Planned samples detect ``tv`` but for a chance of ``miss``.
+    """
     every = [*screened, *own.values()]
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.
     for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
         for position, sample in enumerate(own.values()):
             left = (allowed - _seconds(every)) / (1 if turn else len(own) - position)
-            needed = _needed(sample, tv, rate) - int(sample.counts.sum())
+            needed = _needed(sample, tv, rate, miss) - int(sample.counts.sum())
             if needed > 0 and (left > 0 or not turn):
                 draw_within(sample, left, needed, start=min(batch, needed), most=most)
     draws, detectable = sum(int(some.counts.sum()) for some in every), 0.0
@@ -161,17 +180,40 @@ def _decided(
     return SampledDecision(None, "", "", detectable, draws)
 
 
+def _is_clear(sample: Sampled, *, rate: float, seconds: float, tv: float, batch: int, most: int) -> bool:
+    """Draw up to each look in turn, within ``seconds``: whether ``tv`` would have shown by then.
+
+    The chance that a larger total variation is missed at any look is that of all looks, added up.
+    """
+    try:
+        planned = draws_needed_by_g(tv, sample.law, alpha=rate, miss=_LAST_MISS, slack=sample.slack)
+    except InvalidInputError:  # the slack hides as much
+        return False
+    for part in SAMPLES_LOOKS:
+        needed = math.ceil(part * planned) - int(sample.counts.sum())
+        if needed > 0 and sample.seconds < seconds:
+            draw_within(sample, seconds - sample.seconds, needed, start=min(batch, needed), most=most)
+        draws = int(sample.counts.sum())
+        if draws < part * planned:
+            return False
+        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=rate, slack=sample.slack)
+        excluded = excluded_tv_by_g(fit.statistic, draws, sample.law, miss=SAMPLES_LOOK_MISS)
+        if fit.passed and excluded <= tv:
+            return True
+    return False
+
+
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than the one on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
-def _needed(sample: Sampled, tv: float, rate: float) -> int:
+def _needed(sample: Sampled, tv: float, rate: float, miss: float) -> int:
     """Return how many samples detect ``tv``; without the slack, if the slack hides as much."""
     try:
-        return draws_needed_by_g(tv, sample.law, alpha=rate, slack=sample.slack)
+        return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss, slack=sample.slack)
     except InvalidInputError:
-        return draws_needed_by_g(tv, sample.law, alpha=rate)
+        return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss)
 
 
 def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:

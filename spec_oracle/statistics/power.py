@@ -79,6 +79,18 @@ def smallest_detectable_tv_by_g(
     return _limit_of_g(draws, probabilities, alpha, slack).smallest_tv(miss)
 
 
+def excluded_tv_by_g(
+    statistic: float, draws: int, probabilities: npt.ArrayLike, *, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV whose G would exceed the ``statistic`` that was found, but for a chance of ``miss``.
+
+    Of the cells that it pools, as for `smallest_detectable_tv_by_g`, with the statistic in place of the
+    threshold. A law that is off by as much, or more, is missed with that chance where it is taken for right.
+    """
+    cells = pooled_cells(probabilities, draws)
+    return _Limit(draws, len(cells) - 1, statistic, cells.hidden_mass).smallest_tv(miss)
+
+
 def smallest_detectable_tv_by_joint_e_process(
     draws: Sequence[int], laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:

@@ -18,6 +18,7 @@ import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.requests import counted, generated_together, shown, with_remarks_of
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
@@ -53,6 +54,7 @@ ENGINE_MIDDLE_LEAST: Final = 14  # The mean of these where that of longer ones i
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
+ENGINE_TALKS_PART: Final = 0.05  # Part of the rate for later turns of conversations.
 ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
 ENGINE_LONG_BATCH_COUNT: Final = 1000  # So many of these at most.
@@ -70,7 +72,8 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     if context.findings.is_reference_wrong:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     seed_all(context.seed)
-    every, most, rate = subject.cases(context), context.inputs.long, context.rate / 4
+    every, most = subject.cases(context), context.inputs.long
+    rate = (1 - ENGINE_TALKS_PART) * context.rate / 4
     tolerance, found = rounding_of(subject, context).a_token, list[CheckResult]()
     for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
         read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
@@ -80,7 +83,10 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
             return _unless_rows_are_wrong(found[-1], read, subject, context)
         if read.is_short:
             break
-    last = with_remarks_of(found[-1], found)
+    turns = later_turns(every, tolerance, context, ENGINE_TALKS_PART * context.rate)
+    if turns.status is Status.FAILED:
+        return with_remarks_of(turns, [*found, turns])
+    last = with_remarks_of(found[-1], [*found, turns])
     return replace(last, measured=replace(last.measured, alpha=context.rate))
 
 

@@ -62,9 +62,7 @@ class GoingOn:
         kept = completion[:-1] if "rewind" in self.edits else completion
         if self.edits and "append" not in self.edits:
             return (*case.prompt, *kept)
-        tokens = (*case.prompt[::-1], *range(case.code.vocab_size))
-        news = next((one for one in tokens if not is_ended((one,), case.code.endings)), tokens[0])
-        return (*case.prompt, *kept, news)
+        return (*case.prompt, *kept, new_token(case))
 
     def asked(self, rng: np.random.Generator) -> Asked:
         """Return the call for both completions."""
@@ -93,6 +91,12 @@ class GoingOn:
             for first, mass in alone(self.case.prompt, self.first).items()
             for then, chance in alone(self.text(first), self.then).items()
         )
+
+
+def new_token(case: Case) -> int:
+    """Return the token with which a user goes on: one of the prompt, or another one, that ends nothing."""
+    tokens: Ids = (*case.prompt[::-1], *range(case.code.vocab_size))
+    return next((one for one in tokens if not is_ended((one,), case.code.endings)), tokens[0])
 
 
 def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:

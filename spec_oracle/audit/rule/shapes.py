@@ -8,7 +8,7 @@ three tokens, trees whose paths end early, other fan-outs; and one kind of each 
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,13 +22,14 @@ from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, remarked
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import AXES, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, SPARSE, Shape, design
 from spec_oracle.audit.shapes.coverage import Extent, result_of
 from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, experiment_at
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
-from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError, require_time
 from verifiers import Drafts, traits_of
 from verifiers.errors import InvalidInputError
 
@@ -53,13 +54,41 @@ _SECONDS: Final = 2.0
 _SECONDS_ON_TREES: Final = 20.0
 """Processor time after which no further kind of trees is begun: those with the fewest trees come first."""
 
+_LONGER: Final = 2.0
+"""So many times the time that was too little for a smaller size: then a larger one is tried."""
+
+
+@dataclass
+class SlowSizes:
+    """Sizes for which the time was too little, and how long it was, in seconds.
+
+    What is as large in every way has at least as many outcomes, and is not tried in the same time. ``()`` is
+    a size of which nothing is known.
+    """
+
+    known: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+
+    def add(self, size: tuple[int, ...], seconds: float) -> None:
+        """Take note of a size that could not be run in so many seconds."""
+        if size:
+            self.known.append((size, seconds))
+
+    def has(self, size: tuple[int, ...], seconds: float) -> bool:
+        """Whether a size would take more than so many seconds, by a smaller one that took too long."""
+        return bool(size) and any(
+            seconds < _LONGER * too_little
+            and all(own >= least for own, least in zip(size, smaller, strict=True))
+            for smaller, too_little in self.known
+        )
+
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
     end = time.process_time() + context.shape_seconds
-    tried, extent = TriedShapes(subject.drafting, partial(_experiment, subject)), _extent(subject, context)
+    make = partial(_experiment, subject, SlowSizes())
+    tried, extent = TriedShapes(subject.drafting, make), _extent(subject, context)
     until = time.process_time() + _OF_VALUES * context.budget
     try:
         tried.trace_design(extent.design, context, until, end)
@@ -83,16 +112,18 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
+    slow = SlowSizes()
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in _small(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"
         if is_of_paths and time.process_time() > end:  # at such sizes the design has others
             continue
-        if time.process_time() > last:
+        if time.process_time() > last or slow.has(_size_of_trees(case), _SECONDS):
             too_slow.append(str(case))
             continue
         ((_, law),) = enumerated(subject, context, [case], time.process_time() + _SECONDS)
         if not law:
+            slow.add(_size_of_trees(case), _SECONDS)
             too_slow.append(str(case))
             continue
         if isinstance(law, str):
@@ -104,6 +135,13 @@ def _after_all_drafts(
             return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
         right.append(str(case))
     return None, right, too_slow
+
+
+def _size_of_trees(case: ToyDrafts) -> tuple[int, ...]:
+    """Return how many trees there are, their places, and V; nothing is known of K paths, () for these."""
+    if case.kind == PATHS:
+        return ()
+    return *draft_table(case.instance.floats, case.drafting).law.tokens.shape, case.instance.vocab_size
 
 
 def _extent(subject: RuleSubject, context: Context) -> Extent:
@@ -122,20 +160,28 @@ def enumerated_shape(
 ) -> CheckResult:
     """Enumerate the verifier at one shape, until the processor time ``end``, and compare with the target."""
     del context, rate
-    return at_one_place(_experiment(subject, Place(shape, seed, subject.drafting)), end=end)
+    return at_one_place(_experiment(subject, SlowSizes(), Place(shape, seed, subject.drafting)), end=end)
 
 
-def _experiment(subject: RuleSubject, place: Place) -> Experiment:
+def _experiment(subject: RuleSubject, slow: SlowSizes, place: Place) -> Experiment:
     """Return the experiment of one call at a place, whose outcomes are enumerated."""
-    return experiment_at(place, partial(_laws, subject), subject.facts)
+    return experiment_at(place, partial(_laws, subject, slow), subject.facts)
 
 
-def _laws(subject: RuleSubject, place: Place, until: float) -> Sequence[ConditionalLaw]:
-    """Enumerate the verifier after each likely draft of a place."""
-    how = {"array": subject.array, "dtype": place.shape.dtype}
+def _laws(subject: RuleSubject, slow: SlowSizes, place: Place, until: float) -> Sequence[ConditionalLaw]:
+    """Enumerate the verifier after each likely draft of a place, unless a smaller one took too long."""
+    shape, seconds = place.shape, until - time.process_time()
+    size = (shape.kind not in SPARSE, shape.vocab_size, shape.draft_length, shape.num_paths)
+    if slow.has(size, seconds):
+        require_time(-math.inf)
     try:
         with raising():
+            how = {"array": subject.array, "dtype": shape.dtype}
             return conditional_laws(subject.rule, Drafts.of_paths(*place.batch.arrays), **how, end=until)
+    except TooManyBranchesError:
+        if time.process_time() > until:
+            slow.add(size, seconds)
+        raise
     except InvalidInputError as error:
         raise NotTracedError(f"the rule does not take this size: {error}") from None
 

@@ -140,3 +140,46 @@ def test_an_impossible_outcome_is_named():
     result = sampled([tokens], Context(rate=RATE, budget=5.0), Effort(math.inf, 50))
     assert result.status is Status.FAILED
     assert "outcomes of probability 0; 0.1" in result.detail
+
+
+def kept(actual, tv=0.05, **more):
+    sample = Outcomes(actual, **more)
+    decision = judge_samples(
+        {"one": sample}, rate=RATE, seconds=1000.0, tv=tv, batch=64, turns=8, most=1000, keeps=True
+    )
+    return decision, sample
+
+
+def test_kept_samples_end_where_the_total_variation_would_have_shown():
+    decision, sample = kept(LAW)
+    planned = draws_needed_by_g(0.05, LAW, alpha=RATE / 2, miss=7e-4)
+    assert decision.worst is None
+    assert decision.detectable_tv == 0.05
+    assert decision.draws == sample.counts.sum() == math.ceil(planned / 2)
+
+
+def test_kept_samples_that_are_not_clear_are_all_that_were_planned():
+    """Off by a little less than what must be detected, they do not end early."""
+    decision, sample = kept(LAW + 0.035 * SHIFT)
+    planned = draws_needed_by_g(0.05, LAW, alpha=RATE / 2, miss=7e-4)
+    assert decision.worst is not None or sample.counts.sum() == planned
+
+
+def test_kept_samples_do_not_end_early_where_the_slack_hides_as_much():
+    decision, sample = kept(LAW, slack=0.3, last=5000)
+    assert decision.detectable_tv > 0.05
+    assert sample.counts.sum() == 5000
+
+
+def test_kept_samples_miss_no_more_than_they_may():
+    cells = 20
+    law, shift = np.full(cells, 1 / cells), np.where(np.arange(cells) % 2, 1, -1) * 0.2 / cells
+    missed = 0
+    for seed in range(400):
+        sample = Outcomes(law + shift, law)
+        sample.rng = np.random.default_rng(seed)
+        decision = judge_samples(
+            {"one": sample}, rate=RATE, seconds=1e9, tv=0.1, batch=64, turns=8, most=3000, keeps=True
+        )
+        missed += decision.worst is None
+    assert missed <= 5  # 0.4 on average, at most: more than 5 has probability 1e-5

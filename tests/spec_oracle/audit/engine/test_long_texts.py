@@ -17,7 +17,9 @@ from tests.subjects import of_engine
 LATE = [
     name
     for name, found in specimens().items()
-    if found.detected_by == ("long-texts",) and not name.endswith("-of-a-completion")
+    if found.detected_by == ("long-texts",)
+    and not name.endswith("-of-a-completion")
+    and not name.startswith("conversation-")
 ]
 RIGHT = ("blocks-of-64-tokens", "window-of-two-tokens", "recurrent-six-drafts")
 

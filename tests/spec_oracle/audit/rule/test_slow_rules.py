@@ -119,3 +119,33 @@ def test_the_least_budget_suffices_for_every_rule_of_ours():
     rule = of_rule("block_transport", verifiers.get("block_transport"))
     found = result_of("joint", rule, Context(budget=0.001, inputs=Inputs(draft_length=2)))
     assert found.status is Status.PASSED
+
+
+def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
+    begun, over = [], ("children after", "V = 8, L = 2", "V = 33")
+
+    def without_time(subject, context, cases, end):
+        begun.extend(map(str, cases))
+        return [(case, "" if any(part in str(case) for part in over) else right) for case in cases]
+
+    rule = of_rule("slow", verifiers.get("nss"))
+    right = joint.law_on(rule, Context(), rule.paths, panel(2, 1, 1, 0)["flat"])
+    monkeypatch.setattr(rule_shapes, "enumerated", without_time)
+    wrong, kinds, too_slow = rule_shapes._after_all_drafts(rule, Context(), time.process_time() + 100)
+    assert wrong is None
+    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in rule_shapes.SMALL]
+    assert [kind for kind in begun if kind in sizes] == sizes
+    of_drafters = [kind for kind in begun if "children after" in kind]
+    assert 1 <= len(of_drafters) <= 3
+    assert sum("children after" in kind for kind in too_slow) == 15
+    assert len(kinds) == len(begun) - len(of_drafters) - 2
+
+
+def test_a_size_is_tried_again_in_more_time():
+    slow = rule_shapes.SlowSizes()
+    slow.add((3, 8, 2), 1.0)
+    assert slow.has((3, 16, 2), 1.0)
+    assert not slow.has((3, 16, 2), 4.0)
+    assert not slow.has((2, 16, 2), 1.0)
+    slow.add((), 1.0)
+    assert not slow.has((), 1.0)

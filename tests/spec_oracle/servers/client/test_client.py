@@ -220,7 +220,9 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
             return 401, {"error": "wrong key s3cr3t"}
 
     with serving(Echo()) as url, Client(url, QUICK, key_variable="A_KEY") as client:
-        client._http.event_hooks["request"] = [lambda request: seen.append(request.headers["authorization"])]
+        send = client._http.handle_request
+        note = lambda request: [seen.append(request.headers["authorization"]), send(request)][1]  # noqa: E731
+        monkeypatch.setattr(client._http, "handle_request", note)
         with pytest.raises(RefusedError) as error:
             client.ask([ASK])
     assert seen == ["Bearer s3cr3t"]

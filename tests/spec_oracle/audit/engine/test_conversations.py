@@ -1,0 +1,89 @@
+"""Conversations of many turns: what is lost of a long text shows, and right engines stand."""
+
+import pytest
+
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context, Inputs
+from spec_oracle.audit.engine.conversations import later_turns
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects import of_engines
+from tests.efforts import set_effort
+from tests.spec_oracle.audit.engine import engines
+
+RATE = 1e-9
+
+
+@pytest.fixture(autouse=True)
+def as_many_conversations_as_at_defaults(monkeypatch):
+    """Take as many conversations as an audit does."""
+    set_effort(monkeypatch, ENGINE_TALKS=100)
+
+
+def judged(engine, **inputs):
+    context = Context(budget=1000.0, inputs=Inputs(**inputs))
+    return later_turns(of_engines("mine", {"": engine}).cases(context), 1e-9, context, RATE)
+
+
+def specimen(name):
+    return specimens()[name].engine()[""]
+
+
+@pytest.mark.parametrize(
+    ("engine", "after"),
+    [
+        (specimen("conversation-ring-read-from-its-first-place"), "a whole reply"),
+        (specimen("conversation-long-text-is-not-cut"), "a part of a reply"),
+        (engines.ForgetsTheStopToken(), "a whole reply"),
+    ],
+)
+def test_what_is_lost_of_a_conversation_is_found(engine, after):
+    found = judged(engine)
+    assert found.status is Status.FAILED
+    assert f"later turns of conversations: after {after} token " in found.detail
+    assert "by a copy of the engine that has generated nothing" in found.detail
+
+
+@pytest.mark.parametrize("name", ["conversation-keeps-its-last-tokens", "session", "recurrent-engine"])
+def test_right_engines_pass(name):
+    found = judged(specimen(name))
+    assert found.status is Status.PASSED
+    assert "later turns of conversations of up to 320 tokens judged one by one" in found.remarks.scope[0]
+
+
+def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault():
+    found = judged(engines.CountsFromThePrompt())
+    assert found.status is Status.PASSED
+    assert "are distributed as those of unused copies of the engine" in found.remarks.scope[0]
+    assert not found.remarks.notes
+
+
+class WithoutSeed(engines.CountsFromThePrompt):
+    """Takes no seed, so that all of its unused copies generate the same."""
+
+    def generate(self, prompt, max_new_tokens):
+        return super().generate(prompt, max_new_tokens)
+
+
+class NoCopyRuns(engines.CountsFromThePrompt):
+    """Has copies, which raise."""
+
+    def __deepcopy__(self, memo):
+        return engines.Raises()
+
+
+@pytest.mark.parametrize("engine", [WithoutSeed, NoCopyRuns])
+def test_an_engine_that_cannot_be_compared_with_a_copy_says_so(engine):
+    found = judged(engine())
+    assert found.status is Status.PASSED
+    assert "which does not know where a prompt ends; not compared with a copy" in found.remarks.notes[0]
+
+
+def test_a_text_after_which_the_engine_takes_no_prompt_is_named_once():
+    (note,) = judged(engines.ShortPrompts()).remarks.notes
+    assert note.startswith("long-texts: no turn after a text of ")
+    assert "raised ValueError: prompts of up to 3 tokens" in note
+
+
+def test_conversations_are_as_few_as_long_completions_may_be():
+    (line,) = judged(engines.Right(), long=1).remarks.scope
+    assert " of 1" in line
