@@ -223,7 +223,7 @@ def cheapest(axes: Axes, axis: str, value: AxisValue) -> Shape | None:
     point["vocab_size"] = min(
         (size for size in axes["vocab_size"] if size >= _SMALL), default=max(axes["vocab_size"])
     )
-    point["kind"] = next((kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]), axes["kind"][0])
+    point["kind"] = next((kind for kind in _OF_FEW_TOKENS[::-1] if kind in axes["kind"]), axes["kind"][0])
     found = _repaired(axes, {**point, axis: value}, {axis})
     return None if found is None else Shape(**found)
 
