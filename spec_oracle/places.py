@@ -1,15 +1,23 @@
 """Find the line of the user's own code that an error or a function belongs to, for messages."""
 
+import dis
 import inspect
 import sysconfig
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from traceback import walk_stack, walk_tb
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 SOURCE = "_source"
 """Attribute of a function of ours: the code under test that it calls."""
+
+UNDER_TEST = "under_test"
+"""The name by which an adapter that `init` writes calls the user's function."""
+
+_CONVERSIONS = "spec_oracle.contracts."
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 _CALLERS = 2
 """How many lines are told from which the one that raised was reached."""
@@ -62,7 +70,20 @@ def _shown(line: tuple[str, int]) -> str:
 
 
 def defined_at(thing: Any) -> str:
-    """Return "file:line" of the definition of a function or of an object's call; "" if unknown."""
+    """Return "file:line" of the definition of a function or of an object's call; "" if unknown.
+
+    Of an adapter, that of the function behind it: "engine.py:8, from adapter.py:9".
+    """
+    defined = _definition(thing)
+    if defined is None:
+        return ""
+    behind = _behind(defined) if _is_adapter(defined) else ()
+    places = [*(behind if len(behind) == 1 else ()), defined.__code__]
+    return ", from ".join(_shown((code.co_filename, code.co_firstlineno)) for code in places)
+
+
+def _definition(thing: Any) -> FunctionType | None:
+    """Return the function that is run where a thing is called; None of compiled code."""
     while True:
         if isinstance(thing, partial):
             thing = thing.func
@@ -72,7 +93,39 @@ def defined_at(thing: Any) -> str:
             thing = thing.__func__
         else:
             break
-    code = getattr(thing, "__code__", None) or getattr(type(thing).__call__, "__code__", None)
-    if not isinstance(code, CodeType):
-        return ""
-    return f"{short_path(Path(code.co_filename))}:{code.co_firstlineno}"
+    called = (
+        thing if isinstance(thing, FunctionType) else inspect.getattr_static(type(thing), "__call__", None)
+    )
+    return called if isinstance(called, FunctionType) else None
+
+
+def _is_adapter(function: FunctionType) -> bool:
+    """Whether a function hands its arguments on: `init` wrote it, or it calls our conversions of arrays."""
+    return any(
+        name == UNDER_TEST or str(getattr(thing, "__module__", "")).startswith(_CONVERSIONS)
+        for name, thing in _read(function)
+    )
+
+
+def _behind(function: FunctionType, seen: frozenset[CodeType] = frozenset()) -> set[CodeType]:
+    """Return the user's functions in other files that a function calls, itself or by others of its file."""
+    own, seen = function.__code__.co_filename, seen | {function.__code__}
+    found = set[CodeType]()
+    for one in (_definition(thing) for _, thing in _read(function)):
+        if one is None or one.__code__ in seen or not is_users(one.__code__.co_filename):
+            continue
+        found |= _behind(one, seen) if one.__code__.co_filename == own else {one.__code__}
+    return found
+
+
+def _read(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what a function reads of its module, with the name there; of ``engine.verify`` the attribute."""
+    name, thing = "", None
+    for step in dis.get_instructions(function):
+        if name and step.opname in _ATTRIBUTES:
+            thing = inspect.getattr_static(thing, step.argval, None)  # a property is not to be run
+            continue
+        if name:
+            yield name, getattr(thing, "__func__", thing)
+        name = step.argval if step.opname == "LOAD_GLOBAL" else ""
+        thing = function.__globals__.get(name)

@@ -1,8 +1,8 @@
 """The checks: name, question, share of the error rate; and how the function of a check is run.
 
 A suite is the list of checks of a kind of subject, with the function that runs each: that of servers is in
-`spec_oracle.servers.checks.suite`, the others are in `spec_oracle.audit.suite`. Checks run from top to
-bottom: those whose results others read come first. The rate of a check is its share of the run's, used or
+`spec_oracle.servers.checks.suite`, the others are in `spec_oracle.audit.suite`. `joint`, whose result others
+read, runs first, what takes long at last. The rate of a check is its share of the run's, used or
 not; within a check each way that may decide has a stated part of it.
 """
 
@@ -113,7 +113,10 @@ CHECKS: Final = MappingProxyType(
         )
     }
 )
-"""All checks by name, in the order in which they run."""
+"""All checks by name, in the order in which reports show them."""
+
+IN_TURN: Final = (*(one for one in CHECKS.values() if one not in (SHAPES, SCALE)), SHAPES, SCALE)
+"""All checks in the order in which they run: those that take long are the last ones."""
 
 
 OF_RATIONALS: Final = "; --exact gives it arrays of rationals, which some functions of numpy do not take"

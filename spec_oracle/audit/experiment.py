@@ -43,7 +43,7 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, judge_samples
+from spec_oracle.audit.sampling import SampledDecision, calls_within, draw_within, judge_samples
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
@@ -215,7 +215,8 @@ class Effort:
     look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
     ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
     variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
-    one call; samples that confirm are of one call then, since calls may depend on each other.
+    one call. Samples that confirm are of calls of ``look`` then, of one experiment of up to ``most``, since
+    large calls may cost more a sample; where these contradict, of one call: calls may depend on each other.
     ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
     goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
     one experiment, whose outcomes do not decide how often it is run.
@@ -504,19 +505,33 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
-    counts: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
-    for sample in samples.values():
+    for number, sample in enumerate(samples.values()):
         if effort.at_once:
-            kind = sample.experiment.size, sample.experiment.group
-            if kind not in counts:
-                trial = partial(Sample, sample.experiment, sample.cells)
-                counts[kind] = calls_within(trial, seconds, start=effort.pilot, most=needed)
-            sample.draw(counts[kind])
+            most = effort.look if number else effort.most  # some defects show in large batches only
+            draw_within(sample, seconds, needed, start=effort.pilot, most=most)
             continue
         sample.draw(effort.pilot)
         pace = effort.pilot / max(sample.seconds, 1e-9)
         sample.draw(max(int(min(needed, seconds * pace)) - effort.pilot, 0))
-    return confirm(samples, context.rate)
+    try:
+        return confirm(samples, context.rate)
+    except NoEvidenceError:
+        if not effort.at_once:
+            raise
+    return confirm(_in_one_call(samples, effort, seconds), context.rate)
+
+
+def _in_one_call(samples: Mapping[str, Sample], effort: Effort, seconds: float) -> dict[str, Sample]:
+    """Return samples of one call each, as many at most: several calls may depend on each other."""
+    again = {what: sample.afresh() for what, sample in samples.items()}
+    sizes: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
+    for what, sample in again.items():
+        kind = sample.experiment.size, sample.experiment.group
+        if kind not in sizes:
+            drawn = int(samples[what].counts.sum())
+            sizes[kind] = calls_within(sample.afresh, seconds, start=effort.pilot, most=drawn)
+        sample.draw(sizes[kind])
+    return again
 
 
 def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:

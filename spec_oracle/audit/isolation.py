@@ -24,7 +24,7 @@ from pebble import ProcessExpired
 from pebble.concurrent import process
 
 from spec_oracle.audit import cache
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks import CHECKS, IN_TURN
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
@@ -185,9 +185,10 @@ class _Steps:
 
 
 def _names(journal: Iterable[Entry]) -> list[str]:
-    """Return the names of the checks of the kind that a journal names; of all, where it names none."""
+    """Return the names of the checks of a journal's kind, in turn; of all, where it names none."""
     kind = next((entry.kind for entry in journal if isinstance(entry, LostSubject)), "")
-    return [check.name for check in SUITES.get(kind, CHECKS.values())]
+    suite = SUITES.get(kind, CHECKS.values())
+    return [check.name for check in IN_TURN if check in suite]
 
 
 def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> object:
@@ -271,6 +272,7 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
     missing = [check for check in _names([known]) if check not in done]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
+    checks.sort(key=lambda check: [*CHECKS].index(check.name))
     return _with_output(report_on(known, options, alpha, tuple(checks)), folder)
 
 

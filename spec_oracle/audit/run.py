@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit.checks import CHECKS, Suite
+from spec_oracle.audit.checks import CHECKS, IN_TURN, Suite
 from spec_oracle.audit.declared import Facts, OnRecord
 from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions, require_sizes
@@ -85,12 +85,13 @@ def audit_subject(
     asked = {*(options.checks or ()), *subject.facts.failures.reasons}
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
-        for name, check in CHECKS.items():
-            if check not in checks and name not in asked:
+        for check in IN_TURN if suite is None else CHECKS.values():
+            if check not in checks and check.name not in asked:
                 continue
-            results[name] = first.result(check, options.reason_to_skip(name))
-            note(results[name])
-        report = report_on(subject, options, alpha, tuple(results.values()))
+            results[check.name] = first.result(check, options.reason_to_skip(check.name))
+            note(results[check.name])
+        in_order = tuple(results[name] for name in CHECKS if name in results)
+        report = report_on(subject, options, alpha, in_order)
         if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
             return with_lines(report, subject, context)
         return report

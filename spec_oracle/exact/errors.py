@@ -21,7 +21,7 @@ _TRACER = str(Path(__file__).parent / "interception")
 _STANDARD = sysconfig.get_path("stdlib")
 _CALLERS = tuple(str(Path(_TRACER).parents[1] / room) for room in ("audit", "contracts", "exact", "threads"))
 _LIBRARIES = (
-    *("torch", "numpy", "scipy", "numba"),
+    *("torch", "numpy", "scipy", "numba", "pebble"),
     *("contextlib.py", "copy.py", "functools.py", "random.py", "secrets.py", "threading.py"),
 )
 

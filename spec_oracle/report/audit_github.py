@@ -36,7 +36,7 @@ def _command(level: str, subject: SubjectReport, title: str, message: str) -> st
 
     The runner reads a percent sign as the start of an escape.
     """
-    file, _, line = subject.code.place.rpartition(":")
+    file, _, line = subject.code.place.partition(", from ")[0].rpartition(":")
     is_in_repository = file and not Path(file).is_absolute() and Path(file).exists()
     place = f"file={file},line={line}," * bool(is_in_repository)
     escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

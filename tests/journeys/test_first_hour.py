@@ -117,7 +117,9 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     first = "\n".join(shown.splitlines()[:24])
     assert "my_sampler_adapter:verify: lossy (proven)\n  ✗ joint  total variation 0" in first
     assert re.search(
-        r"\n      tokens .*: probability .* expected, .* found\n      in: my_sampler_adapter.py:\d+\n", first
+        r"\n      tokens .*: probability .* expected, .* found"
+        r"\n      in: my_sampler.py:8, from my_sampler_adapter.py:\d+\n",
+        first,
     )
     assert (
         "\n  do: look at the test that accepts the first draft, or what is sampled after a rejection (my_"

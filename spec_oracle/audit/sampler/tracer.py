@@ -37,7 +37,7 @@ from spec_oracle.toy import Instance
 from verifiers import Drafts, Paths, Siblings
 
 FULL_VOCABULARY: Final = 600
-"""The most tokens that are all run where representatives of them turn out not to be alike."""
+"""The most possible tokens that are all run where representatives of them turn out not to be alike."""
 
 GENERATOR_SEED: Final = 0x5EED_0F_C0DE
 """The seed of the generator that a sampler is given: one that no other generator of its has."""
@@ -145,7 +145,7 @@ def law_after(
             outcomes = [_outcome(code, branch, drafts, request) for branch in branches]
             return replace(law_of(drafts.vocab_size, outcomes), guarded=guarded(branches))
         except NotAlikeError as error:
-            most = max(len(stand.values) for branch in branches for stand in branch.stands)
+            most = max(np.count_nonzero(stand.chances) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()

@@ -173,6 +173,9 @@ _LARGE: Final = 257
 _OF_FEW_TOKENS: Final = ("special", "zero")
 """Kinds of rows with few possible tokens."""
 
+_SMALL: Final = 5
+"""Tokens of a small vocabulary whose rows differ by their kind."""
+
 _HIDING: Final = {"draft_lengths": "empty", "is_greedy": "itself"}
 """Optional arguments under which other requests have little influence: they are given alone."""
 
@@ -208,6 +211,21 @@ def design(**fewer: tuple[AxisValue, ...]) -> Design:
     found = covering(axes, cost=lambda point: cost(Shape(**point)), repair=partial(_repaired, axes))
     first = [Shape(**point) for point in found.values]
     return Design((*first, *(Shape(**point, is_brief=True) for point in found.pairs)), len(first), axes)
+
+
+def cheapest(axes: Axes, axis: str, value: AxisValue) -> Shape | None:
+    """Return about the cheapest shape of a design that has a value of an axis; None where there is none.
+
+    Rows have few possible tokens unless their kind is the value: whatever is tried there is tried soon.
+    """
+    point: dict[str, Value] = {name: values[0] for name, values in axes.items()}
+    point |= {name: min(axes[name], key=float) for name in ("draft_length", "num_paths", "batch")}
+    point["vocab_size"] = min(
+        (size for size in axes["vocab_size"] if size >= _SMALL), default=max(axes["vocab_size"])
+    )
+    point["kind"] = next((kind for kind in _OF_FEW_TOKENS[::-1] if kind in axes["kind"]), axes["kind"][0])
+    found = _repaired(axes, {**point, axis: value}, {axis})
+    return None if found is None else Shape(**found)
 
 
 def cost(shape: Shape) -> float:

@@ -21,7 +21,7 @@ from spec_oracle.audit.context import Context as CheckContext
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExperiment, TracedOutcome
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, passed
-from spec_oracle.audit.shapes.axes import SPARSE, AxisValue, Design, Shape, cost
+from spec_oracle.audit.shapes.axes import SPARSE, AxisValue, Design, Shape, cheapest, cost
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import RowPair, one_hot, tree_of
@@ -34,6 +34,9 @@ from verifiers import Paths, Siblings
 SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left for one of the shapes that have pairs of values.
 # Share of the budget for all shapes that have pairs of values: the last ones have few new pairs.
 SHAPES_PAIRS_SHARE: Final = 0.25
+# Share of the budget for the cheapest shapes of values that were not tried, and of its rest for one of them.
+SHAPES_VALUES_LEFT_SHARE: Final = 0.15
+SHAPES_LEFT_SHARE: Final = 0.5
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 
 ENGINES: Final = "float32"
@@ -216,12 +219,27 @@ class TriedShapes:
         """Trace the shapes of a design in their order, until one is wrong, or the processor time is over.
 
         Those that have every value of every axis come first, ``until`` a time of their own: a value that was
-        not tried leaves the audit open. Then shapes that have pairs of values get a part of the budget.
+        not tried leaves the audit open. Values that are left over get their cheapest shapes. Then shapes that
+        have pairs of values get a part of the budget.
         """
         shapes, count = design.shapes[: context.shapes.most], design.of_values
         self.trace_all(shapes[:count], until, context.seed, effort.SHAPES_ONE_SHARE)
+        if context.shapes.most is None:
+            seconds = SHAPES_VALUES_LEFT_SHARE * context.budget
+            self._trace_values_left(design, context.seed + len(shapes), seconds)
         end = min(end, time.process_time() + SHAPES_PAIRS_SHARE * context.budget)
         self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
+
+    def _trace_values_left(self, design: Design, seed: int, seconds: float) -> None:
+        """Trace the cheapest shape of each value that was not tried in time, unless the code raised there."""
+        known = [*(place.shape for place in self.traced), *(shape for shape, _ in self.raised)]
+        end = time.process_time() + seconds
+        for axis, values in design.axes.items():
+            for value in values:
+                if all(getattr(shape, axis) != value for shape in known):
+                    shape = cheapest(design.axes, axis, value)
+                    self.trace_all([shape] if shape else [], end, seed, SHAPES_LEFT_SHARE)
+                    known += [shape] if shape else []
 
     def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:
         """Trace shapes until one is wrong, or the processor time is over; rows have seeds from ``seed`` on.

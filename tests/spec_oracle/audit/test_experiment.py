@@ -51,6 +51,40 @@ def test_a_right_trace_is_proven_and_samples_agree():
     assert "uninstrumented samples agree" in result.remarks.scope[-1]
 
 
+AT_ONCE = Effort(tv=0.05, look=500, most=4000, confirming=0.05, at_once=True)
+
+
+def test_a_right_trace_is_confirmed_in_calls_of_a_look_and_once_in_larger_ones():
+    sizes = {"first": [], "second": []}
+
+    def many(name, rng, count):
+        sizes[name].append(count)
+        return throws(FAIR, rng, count)
+
+    trace = lambda *_: TracedOutcome(FAIR, 6)  # noqa: E731
+    rngs = map(np.random.default_rng, range(2))
+    dice = [
+        Experiment(name, "one throw", lambda: FAIR, partial(many, name, rng), trace)
+        for name, rng in zip(sizes, rngs, strict=True)
+    ]
+    assert found(*dice, effort=AT_ONCE).status is Status.PASSED
+    assert max(sizes["second"]) == AT_ONCE.look < max(sizes["first"]) <= AT_ONCE.most
+    assert sum(sizes["first"]) == sum(sizes["second"]) > 5 * AT_ONCE.look
+
+
+def test_calls_that_depend_on_each_other_do_not_contradict_a_right_trace():
+    replayed = lambda count: throws(FAIR, np.random.default_rng(0), count)  # noqa: E731
+    experiment = replace(die(FAIR, FAIR), many=replayed)
+    result = found(die(FAIR, FAIR), replace(experiment, what="again"), effort=replace(AT_ONCE, look=20))
+    assert (result.status, result.how) == (Status.PASSED, How.PROVEN)
+
+
+def test_calls_at_once_contradict_a_wrong_trace():
+    result = found(die(LOADED, FAIR), effort=AT_ONCE)
+    assert (result.status, result.how) == (Status.FAILED, How.SAMPLED)
+    assert "contradict the traced distribution" in result.remarks.notes[0]
+
+
 def test_a_defect_that_was_traced_is_confirmed_by_samples():
     result = found(die(LOADED, LOADED))
     assert (result.status, result.how) == (Status.FAILED, How.PROVEN)

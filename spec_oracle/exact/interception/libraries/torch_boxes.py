@@ -238,7 +238,12 @@ def _shared(tensor: torch.Tensor) -> Array:
     if not tensor.is_cpu:
         current_run().cannot_trace("tensor", f"random numbers on device {tensor.device}")
     with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
-        return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+        try:
+            return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+        except RuntimeError:
+            if not torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # noqa: SLF001
+                raise
+            current_run().cannot_trace("torch.vmap", "tensors inside it do not show their elements")
 
 
 def _widened(boxes: Numbers) -> NDArray[np.uint64]:

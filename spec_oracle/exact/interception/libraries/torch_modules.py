@@ -6,10 +6,11 @@ whatever they are made of, its buffers and attributes. Should it draw after all,
 the run is refused (`enumerate_calls`).
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     tensors_in,
 )
 from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS, own_streams, to_dlpack
-from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
 _call: Final[Callable[..., object]] = torch.nn.Module.__call__
@@ -35,6 +36,24 @@ _HOLDERS: Final = frozenset({*_TENSORS, torch.Generator, list, tuple, np.ndarray
 
 _quiet: Final[MutableMapping[torch.nn.Module, bool]] = WeakIdKeyDictionary()
 """Whether a module drew nothing when it was traced."""
+
+
+@contextmanager
+def _compiled_refused() -> Iterator[None]:
+    """Say of compiled code that it cannot be traced: while it compiles, it would compile our modes, too."""
+    compiler: Any = sys.modules.get("torch._dynamo.eval_frame")
+    chosen = getattr(compiler, "_callback_from_stance", None)  # no public name; missing before torch 2.6
+    if chosen is None:
+        yield
+        return
+
+    def refused(callback: object) -> object:
+        if callable(callback) and active_run.get() is not None:
+            current_run().cannot_trace("torch.compile", "compiled code does not show its random numbers")
+        return chosen(callback)
+
+    with replaced(compiler, _callback_from_stance=refused):
+        yield
 
 
 @contextmanager
@@ -63,6 +82,7 @@ def untraced_modules() -> Iterator[None]:
 
     with (
         own_streams(),
+        _compiled_refused(),
         functions_replaced(torch, STAND_INS),
         replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
         replaced(torch.nn.Module, __call__=call),

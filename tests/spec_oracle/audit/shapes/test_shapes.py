@@ -20,6 +20,7 @@ from spec_oracle.audit.shapes.places import SHAPES_PAIRS_SHARE, Place, TriedShap
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
+from spec_oracle.exact.errors import TooManyBranchesError
 from tests.strategies import at_night
 from verifiers import Siblings
 
@@ -224,6 +225,29 @@ def test_pairs_of_values_have_a_part_of_the_time_and_values_all_that_they_need(s
     assert shapes[: few.of_values] == [*few.shapes[: few.of_values]]
     pairs = len(shapes) - few.of_values
     assert SHAPES_PAIRS_SHARE * 60.0 < pairs * seconds <= SHAPES_PAIRS_SHARE * 60.0 + 2 * seconds
+
+
+def test_values_whose_shapes_take_too_long_are_tried_at_cheaper_ones(monkeypatch):
+    """Code that draws more than it needs is traced at few of the shapes that have every value."""
+    few = design(num_paths=(1,), dtype=("float64", "float32"))
+    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+    now = [100.0]
+    monkeypatch.setattr("time.process_time", lambda: now[0])
+
+    def trace(place, end):
+        if place.shape.positions > 4:
+            now[0] = end
+            return TooManyBranchesError("too slow")
+        tried.traced[place] = TracedExperiment(None, TracedOutcome({}, 1, total_variation=0.0))
+        return None
+
+    monkeypatch.setattr(TracedExperiment, "is_wrong", False)
+    monkeypatch.setattr(tried, "trace", trace)
+    tried.trace_design(few, context, until=now[0] + 45.0, end=now[0] + 30.0)
+    shapes = [place.shape for place in tried.traced]
+    assert {2, 8, 128, 1000, 151_936} <= values(shapes, "vocab_size")
+    assert values(shapes, "kind") == {*AXES["kind"]}
+    assert max(shape.draft_length for shape in shapes) < 16  # what costs more by itself is not tried
 
 
 def test_coverage_lists_the_weakest_evidence_of_each_value_first():

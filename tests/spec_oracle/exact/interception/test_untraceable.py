@@ -201,3 +201,21 @@ def test_streams_and_functions_are_restored():
     enumerate_calls(lambda: (random.random() < 0.5, np.random.rand() < 0.5, torch.rand(1) < 0.5))  # noqa: NPY002
     after = (random.random, np.random.default_rng, torch.get_rng_state().tolist())
     assert before == after
+
+
+def drawn_in_a_vmap():
+    return torch.vmap(lambda weight: torch.rand(()) < weight, randomness="different")(WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("made", "operation"),
+    [
+        (lambda: torch.compile(lambda: torch.rand(2) < 0.5, backend="eager"), "torch.compile"),
+        (lambda: drawn_in_a_vmap, "torch.vmap"),
+    ],
+)
+def test_compiled_and_mapped_code_is_named_as_what_cannot_be_traced(made, operation):
+    function = made()
+    with pytest.raises(CannotTraceError) as caught:
+        enumerate_calls(function)
+    assert caught.value.operation == operation
