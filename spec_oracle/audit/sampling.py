@@ -5,8 +5,8 @@ seconds. The other half is for the G test, which takes as many samples as detect
 If none is stated, the screening takes a stated number of samples, and has the whole rate. Code that answers
 over a network may end early: then the samples so far are judged.
 
-Samples that are dear, those of a server, end at one of a few looks, where the stated total variation would
-have shown by then. A right one has most often half of the planned samples.
+Samples of a server cost much. They end at one of a few looks, where the stated total variation would have
+shown by then: docs/theory.md, "Statistics".
 """
 
 import math
@@ -158,7 +158,7 @@ def _decided(
 ) -> SampledDecision:
     """Decide each sample by the G test at the ``rate``; ``screened`` samples have taken time, too.
 
-    Planned samples detect ``tv`` but for a chance of ``miss``.
+    Planned samples miss ``tv`` with a probability of ``miss`` at most.
     """
     every = [*screened, *own.values()]
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.

@@ -82,7 +82,7 @@ def smallest_detectable_tv_by_g(
 def excluded_tv_by_g(
     statistic: float, draws: int, probabilities: npt.ArrayLike, *, miss: float = DEFAULT_MISS
 ) -> float:
-    """Smallest TV whose G would exceed the ``statistic`` that was found, but for a chance of ``miss``.
+    """Smallest TV whose G would exceed the ``statistic`` that was found with a probability of 1 - ``miss``.
 
     Of the cells that it pools, as for `smallest_detectable_tv_by_g`, with the statistic in place of the
     threshold. A law that is off by as much, or more, is missed with that chance where it is taken for right.

@@ -158,9 +158,9 @@ class OpenVinoEngine:
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         result = self._run(self.fast, prompt, max_new_tokens, seed, **self.settings)
-        told = result.extended_perf_metrics
-        if told is not None:
-            self.accepted, rejected = told.get_num_accepted_tokens(), told.get_num_rejected_tokens()
+        counts = result.extended_perf_metrics
+        if counts is not None:
+            self.accepted, rejected = counts.get_num_accepted_tokens(), counts.get_num_rejected_tokens()
         else:
             self.accepted, rejected = _of_lookups(result.perf_metrics.raw_metrics.m_batch_sizes)
         self.drafted = self.accepted + rejected
