@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import verifiers
@@ -25,7 +26,10 @@ OF_DAY = (
     *("token", "block", "recursive_rejection_distinct"),
     *("top_draft", "traversal", "greedy_multipath_carry"),
 )
-"""One rule of each kind, for tests that run every rule at night and on a GPU only."""
+"""One rule of each kind."""
+
+BY_DAY = [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
+"""All rules, of which only those of the day run by day."""
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import verifiers
-from gpu_tests.observed import OF_DAY, RULES
+from gpu_tests.observed import BY_DAY, OF_DAY
 from gpu_tests.tiny import assert_law, plain_text_law, text_counts, tiny_model
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -21,9 +21,7 @@ def seeded(device):
     return torch.Generator(device).manual_seed(7)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
-)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_text_of_several_calls_is_the_targets(name, device):
     """Four tokens, so at least two calls of L = 2; carried states and the bonus token included.
 

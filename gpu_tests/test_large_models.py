@@ -12,15 +12,12 @@ import pytest
 
 import verifiers
 from gpu_tests.judging import ALPHA, greedy_compared, judged, parts_at_near_ties, texts_compared
-from gpu_tests.observed import OF_DAY, RULES, decoded_texts, observed, target_only, truncation_of
+from gpu_tests.observed import BY_DAY, decoded_texts, observed, target_only, truncation_of
 from gpu_tests.pair import load_pair, shorter
 from gpu_tests.planted import PLANTED
 from gpu_tests.recorded import TARGET_ONLY, head_of, row_of
 from gpu_tests.second_pass import measured_rounding
 from spec_oracle.language_models import Truncation
-
-NAMES = [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
-"""By day one rule of each kind; every rule at night, on SmolLM2 and on a GPU."""
 
 DETECTED = 0.1
 """Total variation a token that the tokens of a run detect: of every rule on random models, where there are
@@ -91,7 +88,7 @@ def test_a_planted_defect_is_found(defect, pair, rounding_of, record_property):
     assert evidence.problems
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_a_rule_emits_the_targets_tokens_and_its_own_lengths(name, pair, rounding_of, record_property):
     rule = verifiers.get(name)
     sizes = shorter(pair, **FEWER) if is_few(pair, name) else pair
@@ -104,7 +101,7 @@ def test_a_rule_emits_the_targets_tokens_and_its_own_lengths(name, pair, roundin
         assert evidence.detected_tv <= DETECTED
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_texts_do_not_depend_on_the_batch_and_greedy_ones_are_the_targets(
     name, pair, rounding_of, record_property
 ):
