@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment, Ledger, OutcomeCells, Sample, sampled
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, Status, TextCounterexample
@@ -47,9 +47,9 @@ def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
     """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
     worst = [
         max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
-        for cell in offending_cells(counts, tree.law, alpha=common.SERVER_BOUND_RATE)
+        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
     ]
-    together = total_variation_interval(counts, tree.law, alpha=common.SERVER_BOUND_RATE).lower
+    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
     return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
 
 

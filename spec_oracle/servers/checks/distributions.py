@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import load_language_model
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.client.apis import Scoring
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
@@ -30,7 +30,6 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
     LEVEL,
@@ -125,7 +124,7 @@ def _judged_by_tree(
     planned = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=context.rate / 2)
     planned = int(min(planned, max(effort.SERVER_PILOT, completions.pace * context.budget)))
     smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / planned, LARGEST_BIN))
-    look = max(1, min(common.FIRST_LOOK, planned // LOOKS))
+    look = max(1, min(effort.FIRST_LOOK, planned // LOOKS))
     sizes = Effort(
         tv=math.inf,
         look=look,

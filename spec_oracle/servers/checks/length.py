@@ -12,10 +12,10 @@ from functools import cache, partial
 from itertools import product
 from typing import Final
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError

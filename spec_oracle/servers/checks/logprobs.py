@@ -8,11 +8,11 @@ what equal requests differ by anyway. Nothing is estimated, so one completion de
 from functools import partial
 from typing import Final
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import wrong_scores
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject

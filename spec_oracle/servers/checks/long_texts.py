@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import Distribution, Logs
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
@@ -31,7 +31,6 @@ from spec_oracle.audit.results import (
     with_findings,
 )
 from spec_oracle.contracts.completion import Prefix, Prompt, Token
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions, Weights
@@ -69,7 +68,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     uniforms = context.stream("server/long-texts/uniforms")
     read = JudgedCompletions(subject.distributions, drafts, uniforms, knows_positions=True)
     is_alone = "joint" in subject.left_out
-    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
+    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest / len(lengths), context.rate)
     ended = ""
     longest = Longest()

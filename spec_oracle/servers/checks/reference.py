@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import (
@@ -30,7 +31,6 @@ from spec_oracle.audit.results import (
     TextCounterexample,
 )
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import difference
 from spec_oracle.audit.long_tokens import is_decided, most_in, tokens_needed
 from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Token
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions
@@ -144,7 +143,7 @@ def judge_by_rows(subject: ServerSubject, combination: Combination, number: int,
         wrong = judged.ruled_out or f"{contradict}, {most_in(evidence.worst.name)}"
     elif hidden > _COARSEST:
         why = f"equal requests differ by {hidden:.2g} in total variation a token"
-    least = evidence.least_tv(common.SERVER_BOUND_RATE) if wrong else None
+    least = evidence.least_tv(effort.SERVER_BOUND_RATE) if wrong else None
     detects = math.inf if why else evidence.all_by_p.detects(rate)
     return Tried(combination, seen, evidence.tokens, wrong, why, least, detects)
 

@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.experiment import Effort, Experiment
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server

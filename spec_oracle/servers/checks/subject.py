@@ -11,13 +11,12 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import (
@@ -77,7 +76,7 @@ class ServerPlan:
 
     tokens: int = SERVER_TOKENS
     requests: int | None = None
-    detect: float = common.SAMPLER_TV
+    detect: float = effort.SAMPLER_TV
     seeded: bool = False
     assume_speculating: bool = False
     long_tokens: int | None = None

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Final
 
-from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit import effort as common
+from spec_oracle.audit import AuditOptions, AuditReport, audit, effort
 from spec_oracle.audit.checks import (
     BATCH,
     CHECKS,
@@ -31,7 +30,6 @@ from spec_oracle.audit.checks import (
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.long_tokens import tokens_needed
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.batch import batch
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
@@ -146,7 +144,7 @@ def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) ->
         long = (
             plan.detect
             if is_alone and subject.draft is None
-            else min(plan.coarse, common.SERVER_DISTANCES_TV)
+            else min(plan.coarse, effort.SERVER_DISTANCES_TV)
         )
         found |= {
             "plain-law": Need(one_token, "tokens", one),

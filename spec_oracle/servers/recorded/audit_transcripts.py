@@ -71,7 +71,7 @@ def _first(
     more: Iterator["Transcript | None"], end: float
 ) -> tuple[list["Transcript"], Iterator["Transcript | None"]]:
     """Wait for enough completions to know the reading of their rows; return them, and the rest."""
-    from spec_oracle.servers.checks.effort import SERVER_READING_SAMPLES
+    from spec_oracle.audit.effort import SERVER_READING_SAMPLES
 
     some: list[Transcript] = []
     try:

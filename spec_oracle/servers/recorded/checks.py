@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Booleans
+from spec_oracle.audit import effort
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs, difference
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
@@ -36,7 +37,6 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions, Rows
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, result_of_distances

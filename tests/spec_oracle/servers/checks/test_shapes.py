@@ -95,7 +95,7 @@ def test_a_defect_of_the_stated_size_is_found():
 
 
 def test_wrong_probabilities_are_not_held_against_completions(monkeypatch):
-    monkeypatch.setattr("spec_oracle.servers.checks.effort.SERVER_SHAPES_TV", 0.6)
+    monkeypatch.setattr("spec_oracle.audit.effort.SERVER_SHAPES_TV", 0.6)
     found = outcome(defect="wrong-rows", size=4.0, shape="openai", top_k=3)
     assert found.status is not Status.FAILED
 
