@@ -14,7 +14,7 @@ from lab.specimens.registry import specimens, survivors
 from lab.specimens.specimen import REGISTERED, Specimen
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.statistics import DEFAULT_ALPHA, split
-from spec_oracle.sweeps.run import renewed_quietly
+from spec_oracle.sweeps import renewed_quietly
 from spec_oracle.threads import one_torch_thread
 
 OTHERS = 3

@@ -36,7 +36,7 @@ def rows(measured):
 
 @pytest.mark.nightly
 def test_rows_do_not_depend_on_the_number_of_processes(rows, measured):
-    """By day tests/spec_oracle/sweeps shows it of other cells."""
+    """By day tests/spec_oracle/test_sweeps.py shows it of other cells."""
     assert measured(2) == rows
 
 

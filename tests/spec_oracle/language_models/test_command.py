@@ -43,7 +43,7 @@ def table(model, folder, *options):
 
 @pytest.mark.parametrize("several", [("1",), *at_night((("1", "2"),))], ids=len)
 def test_the_table_does_not_depend_on_the_number_of_processes(model, tmp_path, several):
-    """By day tests/spec_oracle/sweeps shows that of other cells: these processes import torch for seconds."""
+    """By day test_sweeps.py shows that of other cells: these processes import torch for seconds."""
     texts = []
     for jobs in several:
         code, output = table(model, tmp_path, "--jobs", jobs)

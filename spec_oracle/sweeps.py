@@ -1,4 +1,4 @@
-"""Plan and run a sweep: a task on every cell of the product of its axes.
+"""Sweeps: one task over every combination of its axes, resumable.
 
 Cells go out to workers, and come back, in order, into a file that survives a kill.
 
@@ -14,7 +14,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import islice, product
@@ -22,15 +22,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+from spec_oracle.arrays import Json
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.json_data import Json
+from verifiers import drafting_of
 
 Task: TypeAlias = Callable[..., Mapping[str, Json]]
 """It takes the values of a cell and its ``seed``, by name."""
 
 _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
-"""Names of the functions of `spec_oracle.sweeps.tasks`."""
+"""Names of functions below, each a task."""
 
 _MOST_AT_ONCE = 16
 """The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
@@ -144,7 +145,7 @@ class Plan:
 
 
 def _task(name: str) -> Task:
-    module, _, function = name.partition(":") if ":" in name else ("spec_oracle.sweeps.tasks", "", name)
+    module, _, function = name.partition(":") if ":" in name else (__name__, "", name)
     try:
         task: Task = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
@@ -238,3 +239,85 @@ def renewed_quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         yield
+
+
+def efficiency(
+    *,
+    seed: int,
+    verifier: str,
+    vocab_size: int,
+    draft_length: int,
+    instance: int = 0,
+    optimum: bool = False,
+    num_paths: int = 1,
+    kind: str = "dirichlet",
+    concentration: float = 1.0,
+    agreement: float = 0.0,
+) -> dict[str, float]:
+    """Return the exact block efficiency of a verifier on one random instance.
+
+    ``instance`` is the seed of `Instance.random`, the same for all verifiers, and what follows ``optimum``
+    its other arguments; ``optimum`` adds the most that any verifier could reach with its drafts.
+    """
+    from spec_oracle.audit.subjects import named_verifier
+    from spec_oracle.exact import emission_law
+    from spec_oracle.optimum import multi_path_optimum
+    from spec_oracle.toy import Instance
+
+    del seed
+    toy = Instance.random(
+        vocab_size,
+        draft_length,
+        seed=instance,
+        num_paths=num_paths,
+        kind=kind,
+        concentration=concentration,
+        agreement=agreement,
+    )
+    rule = named_verifier(verifier)
+    law = emission_law(rule, toy)
+    found = {"block_efficiency": law.block_efficiency, "total_variation": law.total_variation}
+    if optimum:
+        found["optimum"] = multi_path_optimum(toy, drafting=drafting_of(rule)).value
+    return {name: float(value) for name, value in found.items()}
+
+
+def prompt(
+    *,
+    seed: int,
+    prompt: str,
+    names: Sequence[str],
+    optimum: bool,
+    target: str,
+    draft: str,
+    device: str = "cpu",
+    **sizes: object,
+) -> dict[str, Json]:
+    """Return the figures of the named verifiers on the tree of two language models after one prompt.
+
+    The models are named, and ``sizes`` of the tree given, as in `spec_oracle.language_models.cuts`.
+    """
+    from spec_oracle.language_models.cuts import cut_instance
+    from spec_oracle.language_models.efficiency import prompt_efficiencies
+
+    del seed
+    instance = cut_instance(prompt, target=target, draft=draft, device=device, **sizes)
+    figures = prompt_efficiencies(prompt, instance, names, optimum=optimum)
+    return {"figures": [asdict(row) for row in figures]}
+
+
+def audit(*, seed: int, subject: str, **options: object) -> dict[str, Json]:
+    """Return the verdict on one subject, named as for ``spec-oracle audit``; options as of `AuditOptions`.
+
+    The false-alarm rate ``alpha`` is that of one cell.
+    """
+    from spec_oracle.audit import AuditOptions
+    from spec_oracle.audit import audit as audit_of
+
+    made: Callable[..., AuditOptions] = AuditOptions  # which validates its fields itself
+    (report,) = audit_of(subject, options=made(**{"seed": seed, **options})).subjects
+    return {
+        "verdict": report.verdict.value,
+        "evidence": report.evidence and report.evidence.value,
+        "checks": {check.name: check.status.value for check in report.checks},
+    }

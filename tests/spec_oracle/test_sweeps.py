@@ -13,7 +13,7 @@ from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.sweeps import Plan, run
 
-CELLS = Plan("tests.spec_oracle.sweeps.tasks:square", {"x": list(range(100)), "y": list(range(100))})
+CELLS = Plan("tests.spec_oracle.sweep_tasks:square", {"x": list(range(100)), "y": list(range(100))})
 PLAN = """
 task = "efficiency"
 [axes]
@@ -77,7 +77,7 @@ def test_a_process_that_joblib_renews_is_no_error_where_warnings_are(tmp_path):
     # joblib warns of it in the thread that hands out work: an error would end that, and never the run.
     pytest.importorskip("psutil")
     plan = tmp_path / "plan.toml"
-    plan.write_text('task = "tests.spec_oracle.sweeps.tasks:growing"\n[axes]\nx = [0, 1, 2, 3]\n')
+    plan.write_text('task = "tests.spec_oracle.sweep_tasks:growing"\n[axes]\nx = [0, 1, 2, 3]\n')
     command = [
         sys.executable,
         "-W",
