@@ -12,7 +12,7 @@ from typing import Any
 
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
-from spec_oracle.audit.listing import engine_availability
+from spec_oracle.audit.registry import engine_availability
 from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
 from spec_oracle.report.audit_markdown import cells, made_by, section, table_of

@@ -1,4 +1,4 @@
-"""Samplers and engines of third parties by name, ours and those of other packages.
+"""What can be audited by name: rules, and samplers and engines of third parties.
 
 A package adds its own by an entry point of the group `spec_oracle.subjects`: a sequence of `Known`.
 
@@ -14,7 +14,8 @@ before it is loaded: `Known.why_unavailable` and `Known.version` look at what is
 `Known.load` imports it.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -23,8 +24,10 @@ from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+import verifiers
 from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
+from verifiers import Siblings, accepts_of, drafting_of, traits_of
 
 GROUP = "spec_oracle.subjects"
 
@@ -152,3 +155,62 @@ def _registered() -> Mapping[str, Known]:
             subjects = {entry.name: Known(entry.name, entry.value, entry.name, broken=reason)}
         found |= {name: subject for name, subject in subjects.items() if name not in found}
     return found
+
+
+def subject_names() -> tuple[str, ...]:
+    """Return what an audit without arguments covers: all rules, and samplers installed as packages."""
+    installed = [
+        name for name in names() if (some := known(name)).rule and not some.wheel and not some.why_unavailable
+    ]
+    return (*verifiers.names(), *installed)
+
+
+def engine_availability() -> tuple[list[str], list[str]]:
+    """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
+    reasons = {name: known(name).why_unavailable for name in names()}
+    available = [name for name, reason in reasons.items() if not reason]
+    return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+
+
+_PATHS = {
+    Siblings.INDEPENDENT: "K paths",
+    Siblings.DISTINCT: "K distinct",
+    Siblings.TOP_AND_SAMPLED: "K, top ones",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What can be audited by name: its ``group``, what it ``verifies`` (drafts, or by which rule), a line."""
+
+    group: str
+    name: str
+    verifies: str
+    about: str
+
+
+def _about(rule: str) -> str:
+    """Return the first line of the module of a rule."""
+    return str(sys.modules[f"verifiers.rules.{rule}"].__doc__).partition("\n")[0]
+
+
+def _laws(accepts: frozenset[Siblings]) -> str:
+    return "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
+
+
+def listed() -> Iterator[Listed]:
+    """Yield all that can be audited by name, groups together; code under test is not imported."""
+    for name in verifiers.names():
+        rule = verifiers.get(name)
+        paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
+        trees = "" if traits_of(rule).paths_only else f"; trees: {_laws(accepts_of(rule))}"
+        yield Listed("rules", name, paths + trees, _about(name))
+    missing = []
+    for name in names():
+        one = known(name)
+        verifies = one.rule or "completions"
+        if reason := one.why_unavailable:
+            missing.append(Listed("not here", name, verifies, reason.partition(":")[0]))
+        else:
+            yield Listed("engines", name, verifies, f"{one.version}: {one.about}")
+    yield from missing

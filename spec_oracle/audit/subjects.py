@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import verifiers
 from spec_oracle.audit import registry
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import (
     NOTHING_DECLARED,
     Facts,
@@ -24,6 +25,7 @@ from spec_oracle.audit.declared import (
     facts_of,
 )
 from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule.subject import RuleSubject, of_rule
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
@@ -32,7 +34,7 @@ from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import generator_by_keyword, generator_is_keyword_only, parameters_of
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import Siblings, accepts_of
+from verifiers import AnyVerifier, Siblings, accepts_of
 
 
 def is_third_party(name: str) -> bool:
@@ -105,6 +107,22 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     if ":" in name:
         return of_object(name, imported(name), array=array, num_paths=num_paths)
     return of_third_party(registry.known(name))
+
+
+def named_verifier(name: str) -> AnyVerifier:
+    """Return the built-in rule of that name, or the one that ``package.module:object`` is or makes.
+
+    Raises `InvalidInputError` for a name that leads nowhere, or to something else, and for a rule that draws
+    random numbers by itself: it cannot be enumerated.
+    """
+    if ":" not in name:
+        return verifiers.get(name)
+    found = resolve_subject(name)
+    if not isinstance(found, RuleSubject):
+        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+    if fault := own_randomness(found, Context()):
+        raise InvalidInputError(f"verifier: {name}: {fault}")
+    return found.rule
 
 
 def of_third_party(known: registry.Known) -> Subject:

@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
 
 def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
     """Return the names of the rules, and the draft trees, if the drafts are others than K paths."""
-    from spec_oracle.audit.rules import named_verifier
+    from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.efficiency import DraftTrees
     from spec_oracle.efficiency.trees import FanOuts
 
@@ -110,7 +110,7 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
 
 def run_optimum(options: Namespace) -> int:
     """Write the optima of every instance, their certificates checked."""
-    from spec_oracle.audit.rules import named_verifier
+    from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.optimum import Optimum, checked_optima
     from spec_oracle.report import efficiency
     from spec_oracle.report.terminal import showing_progress

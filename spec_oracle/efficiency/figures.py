@@ -6,7 +6,7 @@ from functools import cache, partial
 from numbers import Rational
 
 from spec_oracle.arrays import Number
-from spec_oracle.audit.rules import named_verifier
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law

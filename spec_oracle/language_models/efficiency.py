@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.audit.rules import named_verifier
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import enumerated_instance

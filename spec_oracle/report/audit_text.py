@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from spec_oracle.audit.listing import Listed
+from spec_oracle.audit.registry import Listed
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport
 from spec_oracle.audit.results import DECLARED, CheckResult, Status, TextCounterexample
 from spec_oracle.report.reading import (

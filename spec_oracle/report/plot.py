@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spec_oracle.audit.rules import named_verifier
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError, not_installed
 from verifiers import Siblings, StatefulVerifier, drafting_of

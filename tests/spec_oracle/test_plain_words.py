@@ -10,7 +10,7 @@ import pytest
 import spec_oracle
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.listing import listed
+from spec_oracle.audit.registry import listed
 from spec_oracle.cli import COMMANDS, command_parser
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.audit_text import audit_to_text, list_to_text

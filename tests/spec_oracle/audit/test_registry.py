@@ -7,8 +7,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, audit, registry
-from spec_oracle.audit.listing import listed
-from spec_oracle.audit.registry import known, names
+from spec_oracle.audit.registry import known, listed, names
 from spec_oracle.errors import EngineError, InvalidInputError
 from spec_oracle.third_party.samplers.wheels import FOLDER_VARIABLE
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import verifiers
-from spec_oracle.audit.listing import listed
+from spec_oracle.audit.registry import listed
 from spec_oracle.report import AUDIT_FORMATS, terminal
 from spec_oracle.report.audit_text import list_to_text
 

@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit, registry
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.listing import listed
+from spec_oracle.audit.registry import listed
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines, resolve_subject
 from spec_oracle.errors import EngineError
@@ -145,7 +145,7 @@ def test_twelve_ways_to_generate_are_audited():
 
 def test_the_subject_is_known_by_name_without_being_imported():
     code = (
-        "import sys; from spec_oracle.audit.listing import listed\n"
+        "import sys; from spec_oracle.audit.registry import listed\n"
         "assert 'transformers-generate' in {one.name for one in listed()}\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
