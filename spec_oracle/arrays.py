@@ -1,6 +1,6 @@
-"""The types of arrays, as signatures name them."""
+"""The types of arrays and of JSON, as signatures name them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -17,3 +17,5 @@ Objects: TypeAlias = NDArray[np.object_]
 """Of numbers, and of random numbers that are traced."""
 Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 """The shape of what is drawn, as numpy takes it: None for a scalar."""
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""Of parsed JSON and TOML, and of what is written as JSON."""

@@ -23,7 +23,6 @@ LAYERS = (
     {
         "spec_oracle.arrays",
         "spec_oracle.installed",
-        "spec_oracle.json_data",
         "spec_oracle.notebook",
         "spec_oracle.places",
     },

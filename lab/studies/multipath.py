@@ -15,8 +15,8 @@ from lab.studies.document import document
 from lab.studies.figures import draw_all
 from lab.studies.measure import CarriedRecord, Record
 from lab.studies.toys import Grid, Toy, keys
+from spec_oracle.arrays import Json
 from spec_oracle.commands.options import add, jobs
-from spec_oracle.json_data import Json
 from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 

@@ -19,8 +19,8 @@ from typing import Any
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.parameters import Tried
 from lab.vllm_options import OPTIONS
+from spec_oracle.arrays import Json
 from spec_oracle.commands.options import add, jobs
-from spec_oracle.json_data import Json
 from spec_oracle.report.table import markdown_table
 from spec_oracle.report.terminal import showing_progress
 from spec_oracle.sweeps import Plan, rows_for

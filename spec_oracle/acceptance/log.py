@@ -27,9 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
+from spec_oracle.arrays import Booleans, Floats, Integers, Json, Numbers
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.json_data import Json
 from spec_oracle.validation import is_real, is_whole
 
 ROUNDING = 1e-4

@@ -33,9 +33,8 @@ from unittest import mock
 import numpy as np
 
 from spec_oracle.acceptance.log import Row, digest
-from spec_oracle.arrays import Floats
+from spec_oracle.arrays import Floats, Json
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.json_data import Json
 from verifiers.arrays import Array
 
 VERIFICATION = "_speculative_sampling"

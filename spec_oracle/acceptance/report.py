@@ -8,7 +8,7 @@ from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE
 from spec_oracle.acceptance.log import AGGREGATES, Aggregate
 from spec_oracle.acceptance.where import FULL, Part
-from spec_oracle.json_data import Json
+from spec_oracle.arrays import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
 

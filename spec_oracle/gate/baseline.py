@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from spec_oracle.arrays import Json
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.installed import tool_version
-from spec_oracle.json_data import Json
 
 CHECK = "baseline"
 """The name of the check that a comparison adds to a report."""

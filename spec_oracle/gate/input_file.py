@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
+from spec_oracle.arrays import Json
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.json_data import Json
 
 T = TypeVar("T")
 At: TypeAlias = tuple[str | int, ...]

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from spec_oracle.arrays import Json
 from spec_oracle.audit.reports import (
     SCHEMA_VERSION,
     AuditReport,
@@ -11,7 +12,6 @@ from spec_oracle.audit.reports import (
 )
 from spec_oracle.audit.results import UNTRIED, CheckResult, TextCounterexample
 from spec_oracle.installed import tool_version
-from spec_oracle.json_data import Json
 from spec_oracle.report.table import plain
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from spec_oracle.arrays import Json
 from spec_oracle.gate.baseline import Effect
 from spec_oracle.gate.difference import Difference
-from spec_oracle.json_data import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from spec_oracle.arrays import Json
 from spec_oracle.efficiency import Efficiency
 from spec_oracle.efficiency.figures import is_lossless, marked
-from spec_oracle.json_data import Json
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.optimum import Optimum
 from spec_oracle.optimum.certificates import Certificate, SinglePathCertificate

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import SupportsFloat, TypeVar
 
-from spec_oracle.json_data import Json
+from spec_oracle.arrays import Json
 
 T = TypeVar("T")
 

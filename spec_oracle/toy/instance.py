@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.arrays import Floats
+from spec_oracle.arrays import Floats, Json
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.json_data import Json
 from spec_oracle.toy.model import Row, ToyModel, context_text, read_rational, require_memory
 from spec_oracle.validation import (
     require_instance_of,
