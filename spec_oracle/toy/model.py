@@ -58,7 +58,7 @@ MOST_EXPONENT: Final = 400
 def read_rational(text: str) -> Fraction:
     """Return the number that a text such as "1/3" or "0.25" spells.
 
-    Raises ValueError, whose message completes a sentence, for what is none, or too long to be one.
+    Raises ValueError for a text that is no number, or is too long; its message completes a sentence.
     """
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"has {len(text):,} characters, more than the {MOST_CHARACTERS:,} that are read")

@@ -24,7 +24,7 @@ class DrawsItself:
 
 @dataclass(frozen=True)
 class TakesUniforms:
-    """It takes uniforms [B, L+1] as its fourth argument; ``code`` does so."""
+    """The sampler takes uniforms [B, L+1] as its fourth argument; ``code`` is what takes them."""
 
     code: SamplerCode
 
