@@ -63,7 +63,7 @@ def few_long_completions(request, monkeypatch):
     """Take as many completions as find ordinary defects, save at night; some tests set their own numbers."""
     if request.node.get_closest_marker("nightly") is None:
         set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
-        set_effort(monkeypatch, ENGINE_TALKS=4)
+        set_effort(monkeypatch, CONVERSATIONS=4)
         set_effort(monkeypatch, ENGINE_LARGER_SHARE=0.1)
 
 

@@ -78,6 +78,12 @@ class Scored:
     left: Integers | None = None
 
 
+def by_probability(rows: Floats) -> tuple[Integers, Integers]:
+    """Return the ids of each row [T, V], the most probable first, and the place of each id: int [T, V]."""
+    order = np.argsort(-rows, axis=1, kind="stable")
+    return order, np.argsort(order, axis=1)
+
+
 def joined(parts: Sequence[Scored]) -> Scored:
     """Return several completions as one; tokens that are not known keep them too far apart for pairs."""
     cells, gap = max(part.masses.shape[1] for part in parts), len(_APART)

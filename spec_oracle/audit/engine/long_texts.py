@@ -31,6 +31,7 @@ from spec_oracle.statistics.long_completions import (
     BY_P,
     Scored,
     TokenEvidence,
+    by_probability,
     joined,
     point_masses,
     proposed_by_n_gram,
@@ -54,7 +55,7 @@ ENGINE_MIDDLE_LEAST: Final = 14  # The mean of these where that of longer ones i
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
-ENGINE_TALKS_PART: Final = 0.05  # Part of the rate for later turns of conversations.
+CONVERSATIONS_PART: Final = 0.05  # Part of the rate for later turns of conversations.
 ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
 ENGINE_LONG_BATCH_COUNT: Final = 1000  # So many of these at most.
@@ -73,7 +74,7 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     seed_all(context.seed)
     every, most = subject.cases(context), context.inputs.long
-    rate = (1 - ENGINE_TALKS_PART) * context.rate / 4
+    rate = (1 - CONVERSATIONS_PART) * context.rate / 4
     tolerance, found = rounding_of(subject, context).a_token, list[CheckResult]()
     for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
         read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
@@ -83,7 +84,7 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
             return _unless_rows_are_wrong(found[-1], read, subject, context)
         if read.is_short:
             break
-    turns = later_turns(every, tolerance, context, ENGINE_TALKS_PART * context.rate)
+    turns = later_turns(every, tolerance, context, CONVERSATIONS_PART * context.rate)
     if turns.status is Status.FAILED:
         return with_remarks_of(turns, [*found, turns])
     last = with_remarks_of(found[-1], [*found, turns])
@@ -312,8 +313,7 @@ class _Read:
 
     def _scored(self, case: Case, completion: Ids, rows: Floats) -> Scored:
         """Return the tokens with their rows, the most probable cell first."""
-        order = np.argsort(-rows, axis=1, kind="stable")
-        place = np.argsort(order, axis=1)
+        order, place = by_probability(rows)
         came = place[np.arange(len(completion)), completion]
         text, prompt = (*case.prompt, *completion), len(case.prompt)
         proposed = [proposed_by_n_gram(text[: prompt + end]) for end in range(len(completion))]

@@ -16,7 +16,7 @@ RATE = 1e-9
 @pytest.fixture(autouse=True)
 def as_many_conversations_as_at_defaults(monkeypatch):
     """Take as many conversations as an audit does."""
-    set_effort(monkeypatch, ENGINE_TALKS=100)
+    set_effort(monkeypatch, CONVERSATIONS=100)
 
 
 def judged(engine, **inputs):
