@@ -28,6 +28,9 @@ MISSED = 14
 STOP = 2
 """Characters before a stop string may stand."""
 
+LOOK_AT_COUNTS = "look at how the server counts drafted and accepted tokens"
+LOOK_AT_ENDS = "look at where the server ends text, ids, log-probabilities and count: one place is expected"
+
 WORST_FIRST = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED, Status.NOT_APPLICABLE)
 
 UNREADABLE = "\ufffd"
@@ -56,10 +59,11 @@ def counts(subject: ServerSubject) -> CheckResult:
     if completions.drafts.accepted is None:
         # The counters are read twice: one of them may be behind another while a call is counted.
         if completions.counted().contradiction and (wrong := completions.counted().contradiction):
-            return failed(f"the server's counters report {wrong}", draws=draws, how=How.SAMPLED)
+            said = f"the server's counters report {wrong}"
+            return failed(said, draws=draws, how=How.SAMPLED, do=LOOK_AT_COUNTS)
         return not_asked("the server does not report accepted tokens with its completions")
     if completions.odd_counts:
-        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED)
+        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED, do=LOOK_AT_COUNTS)
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
     if wrong := counted_too_often(completions.counts, completions.length):
@@ -153,7 +157,7 @@ def ends(subject: ServerSubject) -> CheckResult:
         return not_asked(f"the server refuses the stop string {stop!r}: {error}")
     for ask, answer in [*((Ask("", tokens), one) for one in free), *zip(asks, stopped, strict=True)]:
         if wrong := misplaced_end(server, ask, answer):
-            return failed(wrong, draws=len(free) + len(stopped), how=How.SAMPLED)
+            return failed(wrong, draws=len(free) + len(stopped), how=How.SAMPLED, do=LOOK_AT_ENDS)
     reached = sum(len(answer.tokens) < tokens for answer in stopped)
     detail = f"{len(stopped)} completions under a stop string, {reached} of them cut short, end in one place"
     return passed(detail, draws=len(free) + len(stopped), how=How.SAMPLED)

@@ -80,3 +80,12 @@ def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, wo
     found = result_of("length", ServerSubject("here", server), Context())
     assert found.status is (Status.FAILED if words else Status.PASSED), found.detail
     assert words in found.detail
+
+
+@pytest.mark.parametrize(
+    ("defect", "do"),
+    [("impossible-counts", "counts drafted and accepted tokens"), ("misses-stops", "ends text, ids")],
+)
+def test_a_failure_says_what_of_the_server_to_look_at(defect, do):
+    server = server_of(StandIn(defect=defect), top_k=3, prompts=["bc"])
+    assert do in result_of("length", ServerSubject("here", server), Context()).remarks.do
