@@ -83,8 +83,7 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     ledger, before = Ledger(context.budget, TRACING * seconds), context.findings
     tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
-        size = counted(effort.ENGINE_FIRST_TOKENS, "token")
-        ledger.found += [one for one in before.traced if one.experiment.size == size]
+        ledger.found += [one for one in before.traced if one.experiment.size != counted(1, "token")]
     rest = requests.in_addition(ENGINE_REST_SHARE)
     instead = sampled_instead(requests, cases, lambda _: tokens)
     listing = partial(longer, requests, cases)
@@ -100,12 +99,15 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
 
     Of engines with several draft lengths completions are long enough for each of them.
     """
-    known = [one for one in ledger.found if not one.experiment.group]
-    costs = [_cost(known)] if known else []
+    traced, costs = [*ledger.found], list[tuple[int, float]]()
     seeded = [case for case in cases if case.code.takes_seeds]
-    asked_for, first = requests.context.inputs.tokens, effort.ENGINE_FIRST_TOKENS + bool(known)
-    rows = in_a_row(requests, cases)
-    for tokens in range(first, (asked_for or ENGINE_MOST_TOKENS) + 1):
+    asked_for, rows = requests.context.inputs.tokens, in_a_row(requests, cases)
+    for tokens in range(effort.ENGINE_FIRST_TOKENS, (asked_for or ENGINE_MOST_TOKENS) + 1):
+        size = counted(tokens, "token")
+        known = [one for one in traced if one.experiment.size == size and not one.experiment.group]
+        if known and tokens < effort.ENGINE_LEAST_TOKENS:
+            costs.append(_cost(known))
+            continue
         wanted = [
             case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
         ]
@@ -114,8 +116,9 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
         if not wanted:
             break
         start = len(ledger.found)
-        yield from [requests.completion(case, tokens) for case in wanted]
-        costs.append(_cost(ledger.found[start:]))
+        if not known:
+            yield from [requests.completion(case, tokens) for case in wanted]
+        costs.append(_cost(known or ledger.found[start:]))
         if tokens >= effort.ENGINE_LEAST_TOKENS:
             yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)
         yield from rows

@@ -47,6 +47,10 @@ MOST_GUARDED: Final = 2e-5
 _RARE: Final = 1e-8
 """Branches of smaller weight are left out where they cannot be traced."""
 
+_LOOK: Final = 100
+_FAR: Final = 10
+"""After so many leaves it is seen whether there will be that many times as many as are allowed."""
+
 _MOST_STEPS = 100_000
 """Most draws and comparisons of one run."""
 
@@ -372,8 +376,9 @@ def walk(
 
     With ``given`` decisions, of the part of the tree that begins with them.
 
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or
-    when a run has too many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do
+    Raises `TooManyBranchesError` above ``max_branches`` leaves, or as soon as there will be far more, after
+    ``max_seconds`` of processor time, or when a run has too many steps or too much had to be cut off;
+    `UnrepeatableError` when equal decisions do
     not lead to equal decisions or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
@@ -401,6 +406,8 @@ def walk(
             cut.append(run.weight)
         elif run.failure is None:
             branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
+        if len(branches) == _LOOK and _FAR * max_branches * _share_done(run.decisions[len(given) :]) < _LOOK:
+            raise TooManyBranchesError(f"far more than {max_branches} branches (max_branches)")
         script = _next_script(run.decisions, len(given))
     lost = math.fsum(cut)
     if lost > MOST_CUT:
@@ -409,6 +416,15 @@ def walk(
     if abs(total + lost + left_out - 1) > _WEIGHT_TOLERANCE:
         raise UnrepeatableError(f"the probabilities of all outcomes sum to {total + lost!r}, not to one")
     return [branch._replace(guarded=branch.guarded + left_out) for branch in branches]
+
+
+def _share_done(decisions: list[Decision]) -> float:
+    """Return the share of the tree up to a leaf, if all outcomes of a decision lead to equally many."""
+    share, done = 1.0, 0.0
+    for decision in decisions:
+        share /= len(decision.tried)
+        done += share * int((decision.tried < decision.outcome).sum())
+    return done + share
 
 
 def _next_script(decisions: list[Decision], given: int) -> list[Decision] | None:

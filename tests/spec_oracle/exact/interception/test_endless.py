@@ -134,3 +134,23 @@ def test_errors_survive_pickling():
         enumerate_calls(lambda: math.sqrt(random.random()))
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (str(copied), copied.location) == (str(caught.value), caught.value.location)
+
+
+def test_a_tree_that_is_far_too_large_is_given_up_early():
+    runs = []
+
+    def coins():
+        runs.append(1)
+        return sum(random.random() < 0.5 for _ in range(20))
+
+    with pytest.raises(TooManyBranchesError, match="far more than 1000 branches"):
+        enumerate_calls(coins, max_branches=1000)
+    assert len(runs) == run._LOOK
+
+
+def test_a_tree_whose_first_branches_are_the_largest_is_run():
+    def coins():
+        return random.random() < 0.5 or [random.random() < 0.5 for _ in range(8)]
+
+    assert len(enumerate_calls(coins, max_branches=257)) == 257
+    assert len(enumerate_calls(lambda: random.random() >= 0.5 or coins(), max_branches=258)) == 258
