@@ -19,16 +19,6 @@ OF_WHAT_WAS_TRACED = ("CONFIRMING_SHARE", "ENGINE_CONFIRMING_SHARE")
 OF_SMALLER_INPUTS = ("test_failing_inputs.py", "test_broken.py")
 
 
-@pytest.fixture(autouse=True)
-def inputs_as_found(request, monkeypatch):
-    """Make no inputs of a failure smaller, which often takes longer than to find it.
-
-    Tests of how that is done keep it, and so do commands, which audit in processes of their own.
-    """
-    if request.path.name not in OF_SMALLER_INPUTS:
-        monkeypatch.setattr("spec_oracle.audit.failing_inputs.SHRINK_SECONDS", 0.0)
-
-
 @pytest.fixture(scope="session")
 def modules_of_tests():
     """Return the modules of all tests that were collected."""
@@ -36,48 +26,60 @@ def modules_of_tests():
 
 
 @pytest.fixture(autouse=True)
-def random_names_of_one_module(request, modules_of_tests, monkeypatch):
+def effort_of_tests(request, modules_of_tests, monkeypatch):
+    """Let audits take what tests need: one fixture for all of it, since it is set up for every test.
+
+    At night audits take all samples, and for `full_effort` all but long completions. By day, too, samples
+    that confirm a defect, or that decide where nothing could be traced, are not fewer.
+    """
+    names, is_of_day = {*request.fixturenames}, request.node.get_closest_marker("nightly") is None
+    if request.path.name not in OF_SMALLER_INPUTS:
+        keep_inputs_as_found(monkeypatch)
+    look_for_names_in_one_module(monkeypatch, modules_of_tests - {getattr(request.node, "module", None)})
+    if is_of_day:
+        take_few_long_completions(monkeypatch)
+    if is_of_day and "full_effort" not in names:
+        take_a_tenth(monkeypatch, *OF_WHAT_WAS_TRACED)
+    if is_of_day and "audit" in request.path.parts and not {"full_effort", "less_effort"} & names:
+        # As many as ever confirm what was traced as wrong: right code that cannot be seen needs them.
+        take_few_equal_requests(monkeypatch)
+        take_a_tenth(monkeypatch, *TENTH)
+
+
+def keep_inputs_as_found(monkeypatch):
+    """Make no inputs of a failure smaller, which often takes longer than to find it.
+
+    Tests of how that is done make them smaller, and so do commands, which audit in processes of their own.
+    """
+    set_effort(monkeypatch, SHRINK_SECONDS=0.0)
+
+
+def look_for_names_in_one_module(monkeypatch, others):
     """Look for random functions that were imported by name in no module of tests but the one that runs.
 
     An audit looks through all modules of the user whenever it traces: hundreds, where all tests are run.
     """
     libraries = sys.modules.get("spec_oracle.exact.interception.libraries")
-    if libraries is None:
-        return
-    users, others = libraries._modules_of_user, modules_of_tests - {getattr(request.node, "module", None)}
-    monkeypatch.setattr(libraries, "_modules_of_user", lambda: [one for one in users() if one not in others])
+    if libraries is not None:
+        users = libraries._modules_of_user
+        monkeypatch.setattr(
+            libraries, "_modules_of_user", lambda: [one for one in users() if one not in others]
+        )
 
 
-@pytest.fixture(autouse=True)
-def few_samples_of_what_was_traced(request, monkeypatch):
-    """Take a tenth of the samples that agree with a traced distribution, save at night; some tests take all.
-
-    Samples that confirm a defect, or that decide where nothing could be traced, are not fewer.
-    """
-    if request.node.get_closest_marker("nightly") is None and "full_effort" not in request.fixturenames:
-        take_a_tenth(monkeypatch, *OF_WHAT_WAS_TRACED)
+def take_few_long_completions(monkeypatch):
+    """Take as many completions as find ordinary defects."""
+    set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
+    set_effort(monkeypatch, CONVERSATIONS=4)
+    set_effort(monkeypatch, ENGINE_LARGER_SHARE=0.1)
 
 
-@pytest.fixture(autouse=True)
-def few_long_completions(request, monkeypatch):
-    """Take as many completions as find ordinary defects, save at night; some tests set their own numbers."""
-    if request.node.get_closest_marker("nightly") is None:
-        set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64, ENGINE_LONG_COUNT=16, ENGINE_LONG_BATCH_COUNT=60)
-        set_effort(monkeypatch, CONVERSATIONS=4)
-        set_effort(monkeypatch, ENGINE_LARGER_SHARE=0.1)
+def take_few_equal_requests(monkeypatch):
+    """Take few samples of equal requests, for dependence that shows only where requests differ."""
+    from spec_oracle.audit import dependence
 
-
-@pytest.fixture(autouse=True)
-def effort_of_day(request, monkeypatch):
-    """In tests of audits, take a tenth of the samples, save at night and for `full_effort`.
-
-    As many as ever confirm what was traced as wrong: right code that cannot be seen needs them.
-    """
-    is_asked_for = {"full_effort", "less_effort"} & {*request.fixturenames}
-    is_of_day = request.node.get_closest_marker("nightly") is None
-    if "audit" in request.path.parts and is_of_day and not is_asked_for:
-        request.getfixturevalue("few_equal_requests")
-        take_a_tenth(monkeypatch, *TENTH)
+    monkeypatch.setattr(dependence, "CHAINS", (dependence.CallSizes((1, 2), 60),))
+    monkeypatch.setattr(dependence, "BATCHES", (dependence.CallSizes((2,), 60),))
 
 
 @pytest.fixture
@@ -100,11 +102,8 @@ def full_effort():
 
 @pytest.fixture
 def few_equal_requests(monkeypatch):
-    """Take few samples of equal requests, for dependence that shows only where requests differ."""
-    from spec_oracle.audit import dependence
-
-    monkeypatch.setattr(dependence, "CHAINS", (dependence.CallSizes((1, 2), 60),))
-    monkeypatch.setattr(dependence, "BATCHES", (dependence.CallSizes((2,), 60),))
+    """Take few samples of equal requests."""
+    take_few_equal_requests(monkeypatch)
 
 
 @pytest.fixture

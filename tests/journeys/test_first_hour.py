@@ -18,6 +18,9 @@ from tests.strategies import at_night
 
 ROOT = Path(__file__).parents[2]
 SHORT = ("--check", "joint", "--draft-length", "2", "--budget", "8")
+COMPILED = {"PYTHONDONTWRITEBYTECODE": None}
+"""Commands keep what they compile, as they do at a user's: each would compile all modules anew."""
+
 RULES = """
 from dataclasses import dataclass
 
@@ -61,7 +64,7 @@ def typed(site, tmp_path, monkeypatch):
 
     def run(*words, module="spec_oracle", encoding="utf-8", folder=tmp_path, **settings):
         path = os.pathsep.join(map(str, (site, tmp_path)))
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": encoding, **settings}
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": encoding, **COMPILED, **settings}
         environment = {name: value for name, value in environment.items() if value is not None}
         found = subprocess.run(
             [sys.executable, "-m", module, *words],

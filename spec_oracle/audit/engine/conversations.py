@@ -99,8 +99,13 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
 
-def _conversation(case: Case, rng: np.random.Generator, notes: list[str]) -> Iterator[Turn]:
-    """Yield the later turns of one conversation; a note says where the engine takes no further prompt."""
+def _conversation(
+    case: Case, rng: np.random.Generator, notes: list[str], places: int | None = None
+) -> Iterator[Turn]:
+    """Yield the later turns of one conversation; a note says where the engine takes no further prompt.
+
+    With ``places``, the turns hold no more than so many tokens of each completion.
+    """
     code, text, after = case.code, case.prompt, 0
     for number in count():
         tokens = int(2.0 ** rng.uniform(*_TURN))
@@ -111,7 +116,7 @@ def _conversation(case: Case, rng: np.random.Generator, notes: list[str]) -> Ite
             notes.append(f"long-texts: no turn after a text of {counted(len(text), 'token')}: {error}")
             return
         if number:
-            yield _turn(case, after, text, tokens, completion)
+            yield _turn(case, after, text, tokens, completion[:places])
         after = int(rng.random() < _GOES_BACK)
         kept = completion[: rng.integers(len(completion))] if after and completion else completion
         text = (*text, *kept, new_token(case))
@@ -145,17 +150,16 @@ def _beside_unused(
     counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
     for number in range(CONVERSATION_PAIRS):
         case = able[number % len(able)]
-        for turn in _conversation(case, rng, []):
+        for turn in _conversation(case, rng, [], _PLACES):
             request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
             asked = replace(asked_of(case.code, [[request]], "generate", rng), fresh=True)
             try:
                 (completion,) = asked.many(1)
             except SubjectRaisedError as error:
                 return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
-            alone = _turn(case, turn.after, turn.prompt, turn.tokens, completion)
+            alone = _turn(case, turn.after, turn.prompt, turn.tokens, completion[:_PLACES])
             for own, came in zip(counts, (turn.came, alone.came), strict=True):
-                first = came[:_PLACES]
-                own[turn.after, np.arange(len(first)), np.minimum(first, _CELLS - 1)] += 1
+                own[turn.after, np.arange(len(came)), np.minimum(came, _CELLS - 1)] += 1
             pairs += 1
         if pairs >= CONVERSATION_PAIRS or time.process_time() > end:
             break

@@ -182,20 +182,28 @@ class Run:
         if number >= len(self.script) and self.has_returned and self.leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         looked_at = None if in_full else self.looked_at
-        stand_for = () if looked_at is None else self.decisions
-        taken = [decision.value for decision in stand_for if decision.stand is not None]
-        tried, alike = chosen(law, looked_at, values=values, taken=taken)
-        decision = Decision(law, tried, alike, int(tried[0]), values, self.deciding)
-        if number < len(self.script):
-            decision = decision._replace(outcome=self.script[number].outcome)
-            if not decision.is_as(self.script[number]):
-                self.unrepeatable("probabilities changed between runs with equal random numbers")
+        before = self.script[number] if number < len(self.script) else None
+        if before is not None and looked_at is None and before.is_all_of(law):
+            decision = before._replace(values=values, drawn=self.deciding)
+        else:
+            decision = self._decision(law, values, looked_at)
+            if before is not None:
+                decision = decision._replace(outcome=before.outcome)
+                if not decision.is_as(before):
+                    self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
         self.weight *= decision.chance if number >= self.given else 1.0
         if self.weight < CUT:
             self.is_cut = self.is_over = True
             raise RunOverError
         return decision.value
+
+    def _decision(self, law: Law, values: Indices | None, looked_at: Collection[int] | None) -> Decision:
+        """Return the decision with the first of its outcomes that are tried."""
+        stand_for = () if looked_at is None else self.decisions
+        taken = [decision.value for decision in stand_for if decision.stand is not None]
+        tried, alike = chosen(law, looked_at, values=values, taken=taken)
+        return Decision(law, tried, alike, int(tried[0]), values, self.deciding)
 
     def later(self, choose: Callable[[], int]) -> tuple[Callable[[], int], bool]:
         """Return ``choose`` as what decides another draw, and whether it is the next decision of the script.

@@ -97,14 +97,13 @@ def test_a_name_that_is_no_specimen_is_refused():
 @pytest.mark.parametrize(
     ("name", "verdict", "exit_code"),
     [
-        ("rule sample_and_match", "lossless", 0),
         ("specimen stale-draft-buffer", "lossy", 1),
         ("specimen pattern-short-stop-window", "lossy", 1),
         ("transcripts biased-late", "lossy", 1),
     ],
 )
 def test_a_machine_a_thousand_times_slower_reports_the_same(name, verdict, exit_code, monkeypatch):
-    """A verifier, a sampler, an engine, and completions of a server."""
+    """A sampler, an engine, and completions of a server; for a rule see `test_same_json`."""
     found = audited(name)
     assert (found[SUBJECT]["verdict"], found[SUBJECT]["exit_code"]) == (verdict, exit_code)
     real, slower = time.process_time, itertools.count(step=1000)

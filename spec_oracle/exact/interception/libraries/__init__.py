@@ -44,6 +44,8 @@ def functions_replaced(owner: ModuleType, values: Mapping[str, object]) -> Itera
     others = {id(getattr(owner, name)): value for name, value in values.items()}
     with ExitStack() as by_name:
         for module in _modules_of_user():
+            if others.keys().isdisjoint(map(id, vars(module).values())):  # of most, and quicker to see
+                continue
             names = {name: others[id(value)] for name, value in vars(module).items() if id(value) in others}
             if names:
                 by_name.enter_context(replaced(module, **names))

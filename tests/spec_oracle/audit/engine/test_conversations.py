@@ -9,13 +9,14 @@ from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 from tests.efforts import set_effort
 from tests.spec_oracle.audit.engine import engines
+from tests.strategies import at_night
 
 RATE = 1e-9
 
 
 @pytest.fixture(autouse=True)
 def as_many_conversations_as_at_defaults(monkeypatch):
-    """Take as many conversations as an audit does."""
+    """Take as many conversations as an audit does: defects must be found with these."""
     set_effort(monkeypatch, CONVERSATIONS=100)
 
 
@@ -43,14 +44,18 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
     assert "by a copy of the engine that has generated nothing" in found.detail
 
 
+@pytest.mark.parametrize("talks", [25, *at_night(100)])
 @pytest.mark.parametrize("name", ["conversation-keeps-its-last-tokens", "session", "recurrent-engine"])
-def test_right_engines_pass(name):
+def test_right_engines_pass(name, talks, monkeypatch):
+    set_effort(monkeypatch, CONVERSATIONS=talks)
     found = judged(specimen(name))
     assert found.status is Status.PASSED
     assert "later turns of conversations of up to 320 tokens judged one by one" in found.remarks.scope[0]
 
 
-def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault():
+@pytest.mark.parametrize("pairs", [300, *at_night(2500)])
+def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=pairs)
     found = judged(engines.CountsFromThePrompt())
     assert found.status is Status.PASSED
     assert "are distributed as those of unused copies of the engine" in found.remarks.scope[0]

@@ -223,8 +223,9 @@ def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
     ],
 )
 def test_engines_that_show_steps(engine, failing):
+    """After one prompt: to trace the steps after two takes twice as long, and shows the same."""
     checks = ("draft-law", "length", *failing - {"joint", "draft-law", "length"})
-    found = report_on(engine, replace(QUICK, budget=0.5, checks=checks))
+    found = report_on(engine, replace(QUICK, budget=0.5, checks=checks, prompts=((1, 2),)))
     assert {name for name, status in statuses(found).items() if status is Status.FAILED} == failing
     assert statuses(found)["draft-law"] in {Status.PASSED, Status.FAILED}
 
