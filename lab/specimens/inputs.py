@@ -27,6 +27,30 @@ def coin_of_one(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return int((cumulative <= np.float32(rng.random()) * cumulative[-1]).sum())
 
 
+def _noise_of_words(*, over: float, shift: float) -> Any:
+    def corrected(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+        weights = residual(p[i], q[i])
+        words = rng.integers(2**32, size=len(weights), dtype=np.uint64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return int(np.argmax(np.log(weights) - np.log(-np.log((words + shift) / over))))
+
+    return corrected
+
+
+specimens_of("bad-input", declared="token", function=by_correction)(
+    gumbel_of_the_largest_word=(
+        "A9: Gumbel noise of a random word of 32 bits, the largest of which is a uniform of 1",
+        _noise_of_words(over=2**32 - 1, shift=0.0),
+    )
+)
+specimens_of(declared="token", function=by_correction)(
+    gumbel_of_the_middle_of_words=(
+        "control: Gumbel noise of a random word of 32 bits, by the middle of its interval",
+        _noise_of_words(over=2**32, shift=0.5),
+    )
+)
+
+
 @specimen("B6", "bad-input", declared="token", function=by_correction)
 def padding_lane_wins(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """A row of NaN yields the id V."""

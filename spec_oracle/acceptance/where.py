@@ -1,4 +1,4 @@
-"""Find the calls of a log whose counts are off: behind a cut, at full acceptance, at the end of a completion.
+"""Find the calls of a log whose counts are off: behind a cut, at full acceptance, of short drafts, at an end.
 
 A part of the calls is named where distributions of the counts that are off in this part only explain them
 better, by 1 / alpha, than any that is off in all calls alike: a factor of the acceptance probabilities or of
@@ -39,7 +39,9 @@ QUESTIONS = {
     FULL: "is the last drafted token, or the bonus token, counted without verification?",
     END: "are the counts read after the completion is cut? log them before",
 }
-"""What to look for in the engine, by where its counts are off."""
+"""What to look for in the engine where it counts too many, and at the end; else `MORE`, and `FEWER`."""
+MORE = "are these drafts counted without verification?"
+FEWER = "are drafts logged that were not verified, or accepted tokens left out?"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Part:
     @property
     def question(self) -> str:
         """The question to ask of the engine."""
-        return QUESTIONS[self.name]
+        is_less = self.reported < self.expected and self.name != END
+        return FEWER if is_less else QUESTIONS.get(self.name, MORE)
 
 
 def named_part(calls: LoggedCalls, evidence: AcceptanceEvidence, alpha: float) -> Part | None:
@@ -122,12 +125,19 @@ def known_parts(calls: LoggedCalls) -> Mapping[str, LogPart]:
     """Return the parts of the calls that are known before their counts are, by name."""
     before = _before(calls)
     follows, kept, drafted = before >= 0, calls.accepted[before], calls.lengths[before]
-    lengths = np.arange(calls.p.shape[1] + 1)[None, :]
+    lengths, longest = np.arange(calls.p.shape[1] + 1)[None, :], calls.lengths.max()
+    is_draft = calls.lengths > 0
+    least = calls.lengths[is_draft].min(initial=longest)
+    cuts = (2**power for power in range(8) if least <= 2**power < longest)
     is_whole = (lengths == calls.lengths[:, None]) & (calls.lengths[:, None] > 0)
     return {
         BEHIND_A_CUT: _calls(calls, follows & (kept > 0) & (kept < drafted)),
         BEHIND_ALL: _calls(calls, follows & (kept == drafted)),
         FULL: LogPart(is_whole.astype(int), is_whole[:, 1:]),
+        **{
+            f"in drafts of length at most {most}": _calls(calls, is_draft & (calls.lengths <= most))
+            for most in cuts
+        },
     }
 
 

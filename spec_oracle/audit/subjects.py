@@ -161,6 +161,8 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
 
 
 def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
+    if is_engine(thing):
+        return of_engines(name, {"": thing})
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(verify := getattr(thing, "verify_tree", None)):
@@ -169,8 +171,6 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
         raise InvalidInputError(
             f"subject: {name!r} has verify_tree; a rule for trees has verify(drafts, decisions), and accepts"
         )
-    if is_engine(thing):
-        return of_engines(name, {"": thing})
     if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):
         return of_engines(name, thing)
     if callable(getattr(thing, "generate", None)):

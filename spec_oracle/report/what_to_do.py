@@ -37,7 +37,8 @@ _LOOK_AT: Final = {
 """Where to look when a check of a rule or of a sampler failed."""
 
 _CONTRACTS: Final = {
-    "sampler": ", or let `spec-oracle init {0.subject}` write an adapter",
+    "sampler": " (if it takes several paths, add --num-paths K), or let "
+    "`spec-oracle init {0.subject}` write an adapter",
     "engine": "{1}; docs/guide/audit-your-engine.md has it",
 }
 """What else to do about a broken contract, by kind of subject."""

@@ -1,4 +1,4 @@
-"""Randomness at its edges: uniforms that are exactly 0, or the largest number below 1.
+"""Randomness at its edges: uniforms that are exactly 0, or the largest number below 1, and words alike.
 
 Both can be drawn, about once in 2^53 (float64) or 2^24 (float32) times: too rarely for any test by sampling,
 often enough for a service. Every function that `spec_oracle.exact.interception.libraries` knows as a formula
@@ -7,7 +7,8 @@ of uniforms gets such uniforms; the others draw as always. What comes out is wha
 * numpy, ``random`` and torch document uniforms on [0, 1), as multiples of 2^-53, or of 2^-24 for float32.
 * numpy's exponential is 0 when the bits that it takes are all 0, and finite always; so is Python's.
 * numpy draws again for a Gumbel noise whose uniform is 0, so it is finite at both ends.
-* Choices with probabilities invert a uniform; integers are drawn as always.
+* Choices with probabilities invert a uniform.
+* Integers of 24 bits and more stand for uniforms once they are divided; smaller ones are drawn as always.
 * torch documents that its exponential excludes 0: its smallest here comes from the smallest uniform above 0.
 """
 
@@ -25,6 +26,9 @@ from spec_oracle.exact.interception.libraries.python import drawn_by_python
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import Source, active_source
 from spec_oracle.exact.representatives import Law
+
+_WORD = 2**24
+"""Integers from which on they may stand for uniforms, as random words do."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,6 +76,10 @@ class _Edges(Ordinary):
         found: int = self._ordinary.choice((first, last, super().multiple(first, last)))
         self.drawn += found in (first, last)
         return found
+
+    def integer(self, count: int) -> int:
+        """Draw one of 0..count-1, the first or the last of many often."""
+        return self.multiple(0, count - 1) if count >= _WORD else super().integer(count)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,25 @@ def cut_at_the_end(log):
         yield one | {"accepted": 0} if is_last else one
 
 
+def drafts_of_some_lengths(log):
+    """Drafts of one, three and four tokens in turn."""
+    for number, one in enumerate(log):
+        length = (1, 3, 4)[number % 3]
+        short = {name: one[name][:length] for name in ("drafted", "p", "q")}
+        yield one | short | {"accepted": min(one["accepted"], length)}
+
+
+def ignored(log):
+    """Drafts of one token are logged, but too short to be verified (llama.cpp #14104)."""
+    for one in drafts_of_some_lengths(log):
+        yield one | {"accepted": one["accepted"] * (len(one["drafted"]) > 1)}
+
+
+def last_is_lost(log):
+    """The last drafted token never counts."""
+    return (one | {"accepted": min(one["accepted"], 3)} for one in log)
+
+
 def judged(log, rule=MATCH, **how):
     return acceptance(read_calls(map(json.dumps, log)), rule=rule, **how)
 
@@ -89,6 +108,15 @@ def test_counts_that_are_cut_at_the_end_are_named():
     assert found.where.reported == 0 < found.where.expected
 
 
+@pytest.mark.parametrize(
+    ("wrong", "where"), [(ignored, "in drafts of length at most 1"), (last_is_lost, FULL)]
+)
+def test_counts_that_are_too_low_ask_for_drafts_that_were_not_verified(right, wrong, where):
+    found = judged(wrong(right), at_least=0.5)
+    assert (found.where.name, found.exit_code) == (where, 1)
+    assert "fails: are drafts logged that were not verified" in FORMATS["text"](found)
+
+
 def test_drafts_behind_a_full_acceptance_that_are_counted_whole(right):
     kept = [one["accepted"] for one in right]
     wrong = [
@@ -99,6 +127,7 @@ def test_drafts_behind_a_full_acceptance_that_are_counted_whole(right):
 
 
 def test_a_right_log_names_no_calls(right):
+    assert not judged(drafts_of_some_lengths(right)).disagrees
     found = judged(right)
     assert (found.disagrees, found.where) == (False, None)
     assert found.factor[1] < 1 < found.factor[2]

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.subjects import imported, parted, require_name, resolve_subject
 from spec_oracle.errors import InvalidInputError, SubjectRaisedError
 
@@ -32,6 +33,9 @@ class Engine:
     def generate(self, prompt, max_new_tokens, seed=None):
         return [0]
 
+    def verify(self, text, drafts, rows, row):
+        return drafts
+
 class Cache:
     def read(self):
         return None
@@ -55,6 +59,11 @@ def test_a_module_lists_its_auditable_names(here):
         require_name("named_engine")
     names = "named_engine:verify or named_engine:rule or named_engine:Engine"
     assert str(found.value) == f"subject: 'named_engine' is a module: name an object in it, {names}"
+
+
+def test_an_engine_may_have_a_method_verify(here):
+    (here / "engine_that_verifies.py").write_text(CODE)
+    assert isinstance(resolve_subject("engine_that_verifies:Engine"), EngineSubject)
 
 
 def test_a_package_lists_names_imported_from_its_modules(here):

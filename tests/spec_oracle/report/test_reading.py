@@ -172,6 +172,7 @@ def test_the_do_line_names_the_next_step(check, command, does):
 def test_a_broken_contract_has_a_do_line_and_a_pass_has_none():
     broken = one(failed("joint", cause=Cause.BROKEN_CONTRACT), verdict=SubjectVerdict.BROKEN)
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
+    assert "if it takes several paths, add --num-paths K" in what_to_do(broken)
     assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
     assert what_to_do(one()) == ""
     assert "do:" not in audit_to_text(report_of(one()))

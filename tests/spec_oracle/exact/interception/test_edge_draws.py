@@ -117,6 +117,24 @@ def test_other_distributions_draw_as_always():
         assert edges.drawn == 0
 
 
+WORDS = {
+    "numpy words": ("numpy", lambda g: g.integers(0, 2**32, size=50, dtype=np.uint64), 2**32),
+    "legacy words": ("numpy", lambda _: np.random.randint(0, 2**24, size=50), 2**24),
+    "python bits": ("numpy", lambda _: np.array([random.getrandbits(32) for _ in range(50)]), 2**32),
+    "torch words": ("torch", lambda g: torch.randint(0, 2**32, (50,), generator=g), 2**32),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_that_stand_for_uniforms_have_their_ends(name):
+    """All bits of a word are 0 or 1 in a third of draws each; none of 50 is with probability 1e-8."""
+    library, draw, count = WORDS[name]
+    with edge_draws(library, 0) as edges:
+        words = draw(edges.generator).tolist()
+        assert edges.drawn > 10
+    assert (min(words), max(words)) == (0, count - 1)
+
+
 def test_choices_are_extreme_and_possible():
     """A choice of probability 1e-6 is made in a third of all draws, one of probability 0 never."""
     law = [0.0, 0.5, 0.5 - 1e-6, 1e-6, 0.0]
