@@ -129,7 +129,7 @@ def known_parts(calls: LoggedCalls) -> Mapping[str, LogPart]:
     is_draft = calls.lengths > 0
     least = calls.lengths[is_draft].min(initial=longest)
     cuts = (2**power for power in range(8) if least <= 2**power < longest)
-    is_whole = (lengths == calls.lengths[:, None]) & (calls.lengths[:, None] > 0)
+    is_whole = (lengths == calls.lengths[:, None]) & is_draft[:, None]
     return {
         BEHIND_A_CUT: _calls(calls, follows & (kept > 0) & (kept < drafted)),
         BEHIND_ALL: _calls(calls, follows & (kept == drafted)),

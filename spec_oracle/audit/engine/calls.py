@@ -116,9 +116,9 @@ def longer(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterato
         if not wanted:
             break
         start = len(ledger.found)
-        if not known:
+        if len(known) < len(wanted):  # `joint` may have run out of time among them
             yield from [requests.completion(case, tokens) for case in wanted]
-        costs.append(_cost(known or ledger.found[start:]))
+        costs.append(_cost(ledger.found[start:] or known))
         if tokens >= effort.ENGINE_LEAST_TOKENS:
             yield from (requests.completion(case, tokens, seeded=True) for case in seeded if case in wanted)
         yield from rows
