@@ -74,8 +74,10 @@ def test_a_killed_process_loses_nothing(expected, tmp_path):
 
 
 def test_a_process_that_joblib_renews_is_no_error_where_warnings_are(tmp_path):
-    # joblib warns of it in the thread that hands out work: an error would end that, and never the run.
-    pytest.importorskip("psutil")
+    # joblib warns of it in the thread that hands out work, if psutil is there: an error would end that, and
+    # never the run.
+    import psutil  # noqa: F401
+
     plan = tmp_path / "plan.toml"
     plan.write_text('task = "tests.spec_oracle.sweep_tasks:growing"\n[axes]\nx = [0, 1, 2, 3]\n')
     command = [
