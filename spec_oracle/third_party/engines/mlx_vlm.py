@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.third_party.engines.mlx_lm import VOCAB, Logits, Processor, Tokens, randomised
+from spec_oracle.third_party.engines.mlx_lm import (
+    VOCAB,
+    Logits,
+    Processor,
+    Sampler,
+    draw,
+    emitting,
+    law,
+    randomised,
+)
 
 if TYPE_CHECKING:
     from mlx.nn import Module
@@ -105,16 +114,9 @@ class MlxVlmEngine:
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
-        import mlx.core as mx
-
-        seen: list[NDArray[np.float64]] = []
-
-        def look(logprobs: Logits) -> Tokens:
-            seen.append(_law(logprobs)[0])
-            return mx.array([(*completion, 0)[len(seen) - 1]], mx.uint32)  # mlx-vlm samples one token ahead
-
-        list(self._tokens(prompt, len(completion), look))
-        return np.array(seen[: len(completion)])
+        seen: list[Logits] = []
+        list(self._tokens(prompt, len(completion), emitting(completion, seen)))
+        return np.concatenate([law(logprobs) for logprobs in seen[: len(completion)]])
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
@@ -145,31 +147,13 @@ class MlxVlmEngine:
             random.seed(seed)
         return [*self._tokens(prompt, max_new_tokens, draw)]
 
-    def _tokens(
-        self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Tokens], **how: object
-    ) -> Iterator[int]:
+    def _tokens(self, prompt: Sequence[int], count: int, sampler: Sampler, **how: object) -> Iterator[int]:
         import mlx.core as mx
         from mlx_vlm.generate import generate_step
 
         how |= {"max_tokens": count, "sampler": sampler, "logits_processors": self.processors or None}
         for token, _ in generate_step(mx.array([prompt]), self.model, None, None, **how):
             yield int(token)
-
-
-def _law(logits: Logits) -> NDArray[np.float64]:
-    """Return the distributions of logits or log-probabilities, [..., V]."""
-    weights = np.exp(np.array(logits, dtype=np.float64))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-def draw(logits: Logits) -> Tokens:
-    """Sample a token with `random` from each of these logits or log-probabilities [..., V]."""
-    import mlx.core as mx
-
-    rows = _law(logits)
-    *shape, vocab = rows.shape
-    tokens = [random.choices(range(vocab), row)[0] for row in rows.reshape(-1, vocab).tolist()]  # noqa: S311
-    return mx.array(tokens, mx.uint32).reshape(shape)
 
 
 def engines() -> dict[str, MlxVlmEngine]:
