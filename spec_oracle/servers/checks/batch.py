@@ -69,7 +69,7 @@ def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult
     """Judge whether completions among other traffic are distributed like completions alone.
 
     Other traffic is hotter, colder, greedy, longer, shorter and seeded requests, some after long prompts, or
-    under a grammar or a JSON schema; three of them are sent with each judged one, in turn.
+    under a grammar; three of them are sent with each judged one, in turn.
     """
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -78,7 +78,7 @@ def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult
         Ask(first, tokens, seed=7, temperature=heat / 10),
         Ask(last, 1),
         Ask(long_prompt(last), tokens),
-        *(Ask(first, 2 * tokens, fields=fields) for fields in subject.grammars or [{}]),
+        Ask(first, 2 * tokens, fields=subject.grammar),
         Ask(last, tokens, temperature=0.0),
     ]
     with suppress(RefusedError):

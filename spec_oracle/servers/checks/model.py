@@ -16,7 +16,7 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
 from spec_oracle.contracts.completion import Prefix
@@ -166,9 +166,8 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
 
         return ServedOutcomes(more, found)
 
-    theirs = Experiment("those of the reference server", "1 token", dict, first_tokens(reference))
-    what = "requests for one token"
-    ours = Experiment(what, "1 token", dict, first_tokens(server))
+    ours = ("requests for one token", first_tokens(server))
+    theirs = ("those of the reference server", first_tokens(reference))
     sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
     found = compared(ours, theirs, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
     if found.status is not Status.FAILED:

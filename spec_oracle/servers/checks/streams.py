@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks.reference import compared
@@ -202,11 +202,10 @@ def independent(
     far = sampled_apart(subject, context.budget)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    apart = "pairs of completions that were sampled at different times"
-    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(None, random))
-    near = Experiment(f"completions of {what}", "2 completions", dict, pairs)
+    apart = ("pairs of completions that were sampled at different times", ServedOutcomes(None, random))
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
-    result = compared(near, by_chance, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
+    near = (f"completions of {what}", pairs)
+    result = compared(near, apart, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
     if result.status is not Status.FAILED:
         return result
     return replace(result, detail=f"{result.detail}: such requests share random numbers, or answers")
@@ -217,10 +216,8 @@ def alike(
 ) -> CheckResult:
     """Judge whether completions are distributed like ordinary ones, sampled without a seed."""
     alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
-    others = Experiment("those of ordinary requests", "1 completion", dict, alone)
-    own = Experiment(what, "1 completion", dict, some)
     sizes = Effort(tv=SERVER_ALIKE_TV, look=AT_ONCE, wanted=SERVER_ALIKE_WANTED)
-    return compared(own, others, context, sizes)
+    return compared((what, some), ("those of ordinary requests", alone), context, sizes)
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -214,8 +214,8 @@ class ServerSubject:
     without speculation, None without one. ``draft`` is the draft model: its probabilities only order the
     tokens that are judged. ``record`` is called with each long completion, its known distributions, and those
     of the draft. ``sampled_apart`` are completions of the first prompt, sampled at other times than those of
-    `joint`; ``grammars`` the fields of a grammar and of a JSON schema, if the server has them. Only
-    completions of ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
+    `joint`; ``grammar`` has the fields of a grammar, if the server knows one. Only completions of
+    ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
     """
 
     name: str
@@ -227,7 +227,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
-    grammars: Sequence[Mapping[str, Json]] = ()
+    grammar: Mapping[str, Json] = field(default_factory=dict)
     drafts_from: int | None = None
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1

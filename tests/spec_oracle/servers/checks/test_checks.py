@@ -100,7 +100,6 @@ def test_a_right_server_passes_every_check(shape, detect):
         ("batch", {"defect": "shared-clock", "size": 2e-3}),
         ("shapes", {"defect": "always-accept-long"}),
         ("shapes", {"defect": "always-accept-greedy"}),
-        ("shapes", {"defect": "skips:json_schema", "quotes": True}),
         ("long-texts", {"defect": "accepts-after-rejection"}),
         ("logprobs", {"defect": "logprobs-residual"}),
         ("logprobs", {"defect": "logprobs-rounded"}),
