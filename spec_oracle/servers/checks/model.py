@@ -6,7 +6,7 @@ completions differ, too, and verification is not to blame.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -155,16 +155,17 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     plans = rng.integers(len(server.prompts), size=SERVER_MODEL_SAMPLES).tolist()
 
     def first_tokens(one: Server) -> ServedOutcomes[Prefix]:
-        found, numbers = list[Prefix](), iter(plans)
+        numbers = iter(plans)
 
-        def more(count: int) -> None:
+        def more(count: int) -> Iterator[Prefix]:
             chosen = list(islice(numbers, count))
             answers = one.stream([Ask(server.prompts[number], 1) for number in chosen])
             for number, answer in zip(chosen, answers, strict=True):
-                found.append((number, answer.tokens))
-            server.tell("model, one token", len(found), SERVER_MODEL_SAMPLES)
+                yield number, answer.tokens
+            server.tell("model, one token", len(outcomes.found), SERVER_MODEL_SAMPLES)
 
-        return ServedOutcomes(more, found)
+        outcomes = ServedOutcomes(more)
+        return outcomes
 
     ours = ("requests for one token", first_tokens(server))
     theirs = ("those of the reference server", first_tokens(reference))

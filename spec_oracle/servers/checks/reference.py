@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort
@@ -41,7 +41,6 @@ from spec_oracle.statistics.cells import MIN_EXPECTED
 
 AT_ONCE = 512
 
-Counts: TypeAlias = NDArray[np.int64]
 Keyed: TypeAlias = tuple[Any, ...]
 """The number of a prompt and the tokens after it."""
 Bin: TypeAlias = tuple[Keyed, bool]
@@ -67,9 +66,9 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
 
 def compare_completions(
     ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
-) -> tuple[LawResult, Counts, list[Bin]]:
+) -> tuple[LawResult, Integers, list[Bin]]:
     """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
-    both = [ServedOutcomes(one.sample, one.found, plan.requests or math.inf) for one in (ours, theirs)]
+    both = [ServedOutcomes(one.more, one.found, plan.requests or math.inf) for one in (ours, theirs)]
     own = (f"completions of {ours.length} tokens", both[0])
     reference = ("completions of the reference server", both[1])
     sizes = Effort(tv=math.inf, wanted=plan.detect, look=AT_ONCE)
@@ -86,7 +85,7 @@ def _in_words(found: Bin) -> str:
     return f"{what} after prompt {number + 1}" if number >= 0 else "rare ones"
 
 
-def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin]) -> TextCounterexample:
+def _counterexample(subject: ServerSubject, counts: Integers, bins: Sequence[Bin]) -> TextCounterexample:
     """Show the bin that counts most against equal distributions, among the completions after its prompt."""
     first, second = counts / counts.sum(axis=1, keepdims=True)
     prefix, is_other = bins[int(np.argmax(abs(first - second) / np.sqrt(counts.sum(axis=0))))]
@@ -99,7 +98,7 @@ def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin])
     )
 
 
-def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Counts, list[Bin]]:
+def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Integers, list[Bin]]:
     """Return counts int [2, C] of two samples of completions by common prefixes, and these.
 
     A prefix is followed as long as the completions that share it, of both samples, suffice for a bin; at
@@ -181,11 +180,11 @@ USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number
 Samples: TypeAlias = tuple[str, Callable[[int], Sequence[Any]]]
 """What is sampled, in words, and a function that samples so many."""
 
-Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[Counts, Sequence[Any]]]
-"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
+Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[Integers, Sequence[Any]]]
+"""Integers two samples in cells of its choice: int [2, C], and the outcome of each cell."""
 
 
-def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[Counts, Sequence[Any]]:
+def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[Integers, Sequence[Any]]:
     """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
     tallies = Counter(first), Counter(second)
     every = sorted(tallies[0] | tallies[1], key=repr)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -122,32 +122,32 @@ class Completions:
     pace: float = field(default=0.0, init=False)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
-    def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
-        """Sample so many more, and return them; completions that came before an error stay in ``found``.
+    def sample(self, count: int) -> list[Prefix]:
+        """Sample so many more, and return them; completions that came before an error stay in ``found``."""
+        before = len(self.found)
+        for one in self.more(count):
+            self.found.append(one)
+        return self.found[before:]
 
-        In a ``pilot`` of so many completions progress is shown.
-        """
+    def more(self, count: int) -> Iterator[Prefix]:
+        """Yield so many further completions, for ``found``; counts what is reported of them."""
         prompts = self.server.prompts
         numbers = self._rng.integers(len(prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
-        if pilot:
-            self.server.tell("pilot", len(self.found), pilot)
         if not self.found:
             self.before = self.server.drafts()
         asks = [
             Ask(prompts[n], self.length, int(seed) if self.seeded else None, fields=self.fields)
             for n, seed in zip(numbers, seeds, strict=True)
         ]
-        before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
-            self.found.append((int(number), answer.tokens))
+            yield int(number), answer.tokens
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or impossible_counts(answer)
             is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
-        return self.found[before:]
 
     def pilot(self, seconds: float) -> float:
         """Sample a few, for so many seconds at most, and return the pace, in completions a second."""
@@ -155,7 +155,8 @@ class Completions:
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
-            self.sample(some, pilot=effort.SERVER_PILOT)
+            self.server.tell("pilot", len(self.found), effort.SERVER_PILOT)
+            self.sample(some)
             done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
         return self.pace
@@ -179,12 +180,12 @@ class Completions:
 class ServedOutcomes(Generic[Outcome]):
     """The outcomes of requests, for an experiment: so many at a call, each outcome of ``found`` once.
 
-    ``more``, if it is given, samples further ones, up to ``most``. After an error of the server, or at the
+    ``more``, if it is given, yields further ones, up to ``most``. After an error of the server, or at the
     end of the time, it is not called again; ``ended`` says why, "" if only the time is up. Raises
     `ServerError` if there is no outcome by then.
     """
 
-    more: Callable[[int], object] | None
+    more: Callable[[int], Iterable[Outcome]] | None
     found: list[Outcome] = field(default_factory=list)
     most: float = math.inf
     given: int = field(default=0, init=False)
@@ -196,7 +197,8 @@ class ServedOutcomes(Generic[Outcome]):
         missing = int(min(self.given + count, self.most)) - len(self.found)
         if self.more is not None and missing > 0 and not self.is_over:
             try:
-                self.more(missing)
+                for one in self.more(missing):
+                    self.found.append(one)
             except ServerError as error:
                 self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
                 if not self.found:

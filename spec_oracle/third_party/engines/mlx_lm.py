@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spec_oracle.arrays import Floats
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -49,7 +50,7 @@ def randomised(made: "Module", seed: int, scale: float = 0.45) -> "Module":
     return made
 
 
-def law(logits: Logits) -> NDArray[np.float64]:
+def law(logits: Logits) -> Floats:
     """Return the distributions of logits or log-probabilities, [..., V]."""
     weights = np.exp(np.array(logits, dtype=np.float64))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
@@ -96,16 +97,16 @@ class MlxLmEngine:
         """Share the models: every completion begins with caches of its own."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Sequence[int]) -> Floats:
         """Return the distribution of the next token, filter and processors included, [V]."""
-        row: NDArray[np.float64] = self.rows_along(context, [0])[0]
+        row: Floats = self.rows_along(context, [0])[0]
         return row
 
-    def raw_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def raw_probs(self, context: Sequence[int]) -> Floats:
         """Return the distribution that mlx-lm reports: processors included, before the filter, [V]."""
         return np.asarray(np.exp(np.array(self._along(context, [0])[0], dtype=np.float64))[0])
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         return np.concatenate([law(self.keep(logprobs)) for logprobs in self._along(prompt, completion)])
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.third_party.engines.mlx_lm import (
     VOCAB,
     Logits,
@@ -102,17 +102,17 @@ class MlxVlmEngine:
         """Share the models: the drafter is reset, and caches are new, for every completion."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Sequence[int]) -> Floats:
         """Return the distribution of the next token of target-only decoding, [V].
 
         Penalties count the tokens behind the prompt, so that a context begins with one of ``prompts``.
         """
         known = (one for one in self.prompts if tuple(context[: len(one)]) == one)
         prompt = next(known, tuple(context))
-        row: NDArray[np.float64] = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
+        row: Floats = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
         return row
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         seen: list[Logits] = []
         list(self._tokens(prompt, len(completion), emitting(completion, seen)))

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.third_party.engines.openvino import (
     DRAFT,
     MOST_TOKENS,
@@ -152,7 +152,7 @@ class OnnxRuntimeEngine:
         self.plain, self.fast = _model(stop=stop), _model(draft_seed, stop=stop, **drafting)
         self.drafted = self.accepted = 0
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Sequence[int]) -> Floats:
         """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.settings.get("temperature", 1.0))
         order = np.argsort(-weights)

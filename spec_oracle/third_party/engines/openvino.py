@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
+
 if TYPE_CHECKING:
     from openvino import Model, Node
     from openvino_genai import DecodedResults, LLMPipeline
@@ -51,12 +53,12 @@ def small_weights(seed: int) -> Weights:
     return weights
 
 
-def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64]:
+def logits_after(weights: Weights, context: Sequence[int]) -> Floats:
     """Return the logits after a context, [V]."""
     seen = weights["tokens"][[*context]] + weights["positions"][: len(context)]
     query, keys, values = (seen @ weights[name] for name in ("query", "key", "value"))
     scores = np.exp(query[-1] @ keys.T / np.sqrt(WIDTH))
-    logits: NDArray[np.float64] = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
+    logits: Floats = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
     return logits.astype(np.float64)
 
 
@@ -150,7 +152,7 @@ class OpenVinoEngine:
         self.prompts, self.temperature, self.settings = (prompt,), temperature, settings
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Sequence[int]) -> Floats:
         """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.temperature)
         return np.asarray(weights / weights.sum())

@@ -8,7 +8,7 @@ them, and a test compares the two row by row. Samples are taken with the operato
 import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -101,7 +101,8 @@ class VllmEngine:
 
     def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[list[Tensor], list[int]]:
         """Return the distributions of target-only decoding if it samples these tokens, and what it emits."""
-        with operators.forced([*tokens]) as rows:
+        rows: list[Tensor] = []
+        with operators.during(forced=tokens, rows=rows):
             return rows, self._completions(0, [prompt], len(tokens), [None])[0]
 
     def raw_probs(self, context: Sequence[int]) -> Tensor:
@@ -118,7 +119,7 @@ class VllmEngine:
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int | None]
     ) -> list[list[int]]:
         """Decode several prompts together."""
-        with operators.counted(self), operators.repaired(self.repaired):
+        with operators.during(counts=self, repaired=self.repaired):
             return self._completions(self.draft_length, prompts, max_new_tokens, seeds)
 
     def steps(
@@ -129,14 +130,14 @@ class VllmEngine:
         on_call: Callable[[list[int]], None] = lambda _: None,
     ) -> list[int]:
         """Decode speculatively; hand what each step of the engine emits to ``on_call``."""
-        with operators.counted(self), operators.repaired(self.repaired):
+        with operators.during(counts=self, repaired=self.repaired):
             return [*self._stepwise(prompt, max_new_tokens, seed, on_call).token_ids]
 
     def reported(
         self, prompt: Sequence[int], max_new_tokens: int
     ) -> tuple[list[int], list[float], str | None]:
         """Decode speculatively; return the tokens, their log-probabilities, and why they ended."""
-        with operators.repaired(self.repaired):
+        with operators.during(repaired=self.repaired):
             found = self._stepwise(prompt, max_new_tokens, None, logprobs=0)
         tokens = [*found.token_ids]
         logs = [told[token].logprob for token, told in zip(tokens, found.logprobs, strict=False)]
@@ -178,9 +179,8 @@ class VllmEngine:
             on_call([*emitted])
 
         ends_early = self.stop_tokens or self.stop_sequences or "structured_outputs" in self.option.arguments
-        at_once = operators.shown(lambda emitted: show(emitted[: count - shown]))
-        early = nullcontext() if ends_early else at_once
-        with _started(self.drafter, self.draft_length) as llm, early:
+        early = None if ends_early else lambda emitted: show(emitted[: count - shown])
+        with _started(self.drafter, self.draft_length) as llm, operators.during(on_emitted=early):
             engine, given = llm.llm_engine, {"type": "token", "prompt_token_ids": [*map(int, prompt)]}
             name = engine.add_request("steps", given, how)
             try:
