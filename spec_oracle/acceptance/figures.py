@@ -55,7 +55,6 @@ class RuleFigures:
     """
 
     name: str
-    is_lossless: bool
     expected: float
     bounds: tuple[float, float]
     interval: tuple[float, float]
@@ -237,7 +236,6 @@ def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_valu
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
     return RuleFigures(
         name,
-        RULES[name].is_lossless,
         float(expected.mean()),
         (low, high),
         mean_interval(expected, calls.prompts),

@@ -87,10 +87,6 @@ class ServerPlan:
             if tokens is not None and tokens < 2:
                 few = f"{name}: expected at least 2, got {tokens}"
                 raise InvalidInputError(f"{few}; nothing speculates on the first")
-        if self.requests is not None and self.requests < 1:
-            raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
-        if not 0 < self.detect < 1:
-            raise InvalidInputError(f"detect: expected a total variation in (0, 1), got {self.detect}")
 
     @property
     def coarse(self) -> float:

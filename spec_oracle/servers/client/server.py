@@ -24,8 +24,6 @@ from spec_oracle.servers.client.apis import (
 from spec_oracle.servers.client.client import Client, Request
 from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
 
-APIS: Final = ("openai", "llama.cpp")
-
 _FLIPS = (
     "tails, heads, heads, tails, heads, tails, tails, tails, heads, heads, tails, heads, tails, heads, heads,"
 )
@@ -184,8 +182,6 @@ def connect(
 
     ``prompts`` are texts, or JSON lists of token ids. Raises `ServerError`, `InvalidInputError`.
     """
-    if api not in ("", *APIS):
-        raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
     client.url = client.url.removesuffix("/v1")
     if api != "openai" and (_is_llama_cpp(client) or api):
         spoken: Api = LlamaCpp(model)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -66,7 +67,7 @@ def draw(logits: Logits) -> Tokens:
     return mx.array(tokens, mx.uint32).reshape(shape)
 
 
-def emitting(tokens: Sequence[int], seen: list[Logits]) -> Sampler:
+def emitting(tokens: Ids, seen: list[Logits]) -> Sampler:
     """Return a sampler that emits these tokens, and adds to ``seen`` what it samples from, [1, V] each."""
     import mlx.core as mx
 
@@ -97,39 +98,37 @@ class MlxLmEngine:
         """Share the models: every completion begins with caches of its own."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> Floats:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token, filter and processors included, [V]."""
         row: Floats = self.rows_along(context, [0])[0]
         return row
 
-    def raw_probs(self, context: Sequence[int]) -> Floats:
+    def raw_probs(self, context: Ids) -> Floats:
         """Return the distribution that mlx-lm reports: processors included, before the filter, [V]."""
         return np.asarray(np.exp(np.array(self._along(context, [0])[0], dtype=np.float64))[0])
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> Floats:
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         return np.concatenate([law(self.keep(logprobs)) for logprobs in self._along(prompt, completion)])
 
-    def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> list[Logits]:
+    def _along(self, prompt: Ids, tokens: Ids) -> list[Logits]:
         """Return the log-probabilities of target-only decoding that emits these tokens, T times [1, V]."""
         seen: list[Logits] = []
         self._plain(prompt, len(tokens), emitting(tokens, seen))
         return seen[: len(tokens)]
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
 
-    def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
+    def reported(self, prompt: Ids, max_new_tokens: int) -> tuple[list[int], list[float], None]:
         """Decode speculatively; return the tokens, and the log-probabilities that are reported of them."""
         steps = [
             (int(token), float(row[int(token)])) for token, row, _ in self._steps(prompt, max_new_tokens)
         ]
         return [token for token, _ in steps], [log for _, log in steps], None
 
-    def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> Iterator[list[int]]:
+    def steps(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> Iterator[list[int]]:
         """Decode speculatively; yield what each call emits: accepted drafts, and a token that is none."""
         if seed is not None:
             random.seed(seed)
@@ -144,7 +143,7 @@ class MlxLmEngine:
                 yield emitted
                 emitted = []
 
-    def _steps(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
+    def _steps(self, prompt: Ids, count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
         """Yield tokens, their log-probabilities [V], and whether they were drafts."""
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
@@ -160,15 +159,13 @@ class MlxLmEngine:
         )
         return steps
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         if seed is not None:
             random.seed(seed)
         return self._plain(prompt, max_new_tokens, self._sample)
 
-    def _plain(self, prompt: Sequence[int], count: int, sampler: Sampler) -> list[int]:
+    def _plain(self, prompt: Ids, count: int, sampler: Sampler) -> list[int]:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 

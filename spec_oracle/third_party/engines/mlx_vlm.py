@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
 from spec_oracle.third_party.engines.mlx_lm import (
     VOCAB,
     Logits,
@@ -102,7 +103,7 @@ class MlxVlmEngine:
         """Share the models: the drafter is reset, and caches are new, for every completion."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> Floats:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token of target-only decoding, [V].
 
         Penalties count the tokens behind the prompt, so that a context begins with one of ``prompts``.
@@ -112,19 +113,17 @@ class MlxVlmEngine:
         row: Floats = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
         return row
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> Floats:
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
         seen: list[Logits] = []
         list(self._tokens(prompt, len(completion), emitting(completion, seen)))
         return np.concatenate([law(logprobs) for logprobs in seen[: len(completion)]])
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
 
-    def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> Iterator[list[int]]:
+    def steps(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> Iterator[list[int]]:
         """Decode speculatively; yield what each call emits: the first, over the prompt, drafts nothing."""
         if seed is not None:
             random.seed(seed)
@@ -139,15 +138,13 @@ class MlxVlmEngine:
             self.drafted, self.accepted = sum(self.draft.draft_lens), sum(self.draft.accept_lens)
         yield emitted
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         if seed is not None:
             random.seed(seed)
         return [*self._tokens(prompt, max_new_tokens, draw)]
 
-    def _tokens(self, prompt: Sequence[int], count: int, sampler: Sampler, **how: object) -> Iterator[int]:
+    def _tokens(self, prompt: Ids, count: int, sampler: Sampler, **how: object) -> Iterator[int]:
         import mlx.core as mx
         from mlx_vlm.generate import generate_step
 

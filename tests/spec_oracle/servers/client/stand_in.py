@@ -388,7 +388,7 @@ class InProcess:
 
     def __init__(self, stand_in, concurrency=4):
         self.stand_in, self.limits, self.url = stand_in, Limits(concurrency=concurrency), "http://here"
-        self.key_variable, self.failures, self.requests = "", Counter(), 0
+        self.key_variable, self.requests = "", 0
         self.end, self.pace = math.inf, math.inf
 
     def ask(self, requests):
