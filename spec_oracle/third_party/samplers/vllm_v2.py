@@ -7,6 +7,8 @@ again here, on numpy arrays: Philox 4x32-10 (Salmon et al., "Parallel random num
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,9 +66,13 @@ def _triton_utils() -> dict[str, object]:
     import triton
     from triton import language
 
-    from spec_oracle.third_party.samplers import libdevice
+    def log1p(value: Any) -> Any:
+        """Return log(1 + value) to float32 rounding, by Kahan's correction where 1 + value rounds to 1."""
+        shifted = 1.0 + value
+        return language.where(shifted == 1.0, value, language.log(shifted) * (value / (shifted - 1.0)))
 
-    return {"triton": triton, "tl": language, "tldevice": libdevice, "HAS_TRITON": True}
+    device = SimpleNamespace(log1p=log1p)  # of libdevice, of which the interpreter has nothing
+    return {"triton": triton, "tl": language, "tldevice": device, "HAS_TRITON": True}
 
 
 @dataclass(frozen=True)
