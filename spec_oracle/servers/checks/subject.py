@@ -145,8 +145,8 @@ class Completions:
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
 
-    def pilot(self, seconds: float) -> float:
-        """Sample a few, for so many seconds at most, and return the pace, in completions a second."""
+    def pilot(self, seconds: float) -> None:
+        """Sample a few, for so many seconds at most, to know the ``pace``."""
         start, before = self.server.client.now(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
@@ -155,7 +155,6 @@ class Completions:
             self.sample(some)
             done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
-        return self.pace
 
     def counted(self) -> DraftCounts:
         """Return the counts of drafts that the answers report, or else the server's counters."""
