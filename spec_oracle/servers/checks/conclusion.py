@@ -110,11 +110,7 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
 
 
 def conclude(
-    subject: ServerSubject,
-    result: LawResult,
-    scope: Sequence[str],
-    distinguished: float,
-    uncertain: str = "",
+    subject: ServerSubject, result: LawResult, scope: Sequence[str], distinguished: float, uncertain: str = ""
 ) -> LawResult:
     """Return the result of `joint`; it passes only if enough is detected and drafts were judged.
 

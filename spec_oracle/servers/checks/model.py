@@ -22,7 +22,6 @@ from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_res
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
 from spec_oracle.servers.checks.reference import compared
-from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
@@ -101,7 +100,7 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
         while len(apart.distances) < SERVER_MODEL_TOKENS:
             completions = along.sample(1)
             for one in (own, theirs):
-                fetch_along(one, completions)
+                one.fetch_along(completions)
             prefixes = [one for completion in completions for one in prefixes_of(completion, 1)]
             compare(prefixes, own, theirs, apart)
             server.tell("model", len(apart.distances), SERVER_MODEL_TOKENS)

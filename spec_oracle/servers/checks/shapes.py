@@ -23,14 +23,7 @@ from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.fields import (
-    Axes,
-    Combination,
-    Trial,
-    Tried,
-    combinations_of,
-    known_axes,
-)
+from spec_oracle.servers.checks.fields import Axes, Combination, Trial, Tried, combinations_of, known_axes
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.reference import reference_trials

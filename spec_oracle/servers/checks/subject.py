@@ -118,18 +118,20 @@ class Completions:
     pace: float = field(default=0.0, init=False)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
-    def sample(self, count: int) -> list[Prefix]:
+    def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
         """Sample so many more, and return them; completions that came before an error stay in ``found``."""
         before = len(self.found)
-        for one in self.more(count):
+        for one in self.more(count, pilot):
             self.found.append(one)
         return self.found[before:]
 
-    def more(self, count: int) -> Iterator[Prefix]:
-        """Yield so many further completions, for ``found``; counts what is reported of them."""
+    def more(self, count: int, pilot: int = 0) -> Iterator[Prefix]:
+        """Yield so many further completions, for ``found``; in a ``pilot`` of so many progress is shown."""
         prompts = self.server.prompts
         numbers = self._rng.integers(len(prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
+        if pilot:
+            self.server.tell("pilot", len(self.found), pilot)
         if not self.found:
             self.before = self.server.drafts()
         asks = [
@@ -151,8 +153,7 @@ class Completions:
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
-            self.server.tell("pilot", len(self.found), effort.SERVER_PILOT)
-            self.sample(some)
+            self.sample(some, pilot=effort.SERVER_PILOT)
             done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
 

@@ -144,11 +144,7 @@ class OpenVinoEngine:
     vocab_size = VOCAB
 
     def __init__(
-        self,
-        prompt: Ids,
-        drafting: Mapping[str, int | bool],
-        temperature: float = 1.0,
-        **settings: float,
+        self, prompt: Ids, drafting: Mapping[str, int | bool], temperature: float = 1.0, **settings: float
     ) -> None:
         self.prompts, self.temperature, self.settings = (prompt,), temperature, settings
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)

@@ -151,12 +151,7 @@ class VllmEngine:
             return [[*one.outputs[0].token_ids] for one in llm.generate(given, how, use_tqdm=False)]
 
     def _stepwise(
-        self,
-        prompt: Ids,
-        count: int,
-        seed: int | None,
-        on_call: OnCall = lambda _: None,
-        **more: object,
+        self, prompt: Ids, count: int, seed: int | None, on_call: OnCall = lambda _: None, **more: object
     ) -> "CompletionOutput":
         """Return the last output of a request; end the request if ``on_call`` raises.
 
