@@ -30,7 +30,7 @@ from spec_oracle.audit.results import (
     remarked,
     with_findings,
 )
-from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions, Weights
@@ -48,7 +48,7 @@ from spec_oracle.statistics.long_completions import (
 )
 
 SHORTEST: Final = 8
-"""Tokens of a completion that a server may not refuse: else it ends the check."""
+"""Tokens of a completion that a server may not refuse."""
 
 LAST: Final = 4
 """Tokens that are shown before one that cannot be."""
@@ -70,7 +70,8 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest / len(lengths), context.rate)
     ended = ""
-    with closing(_in_advance(long, lengths, subject.distributions)) as coming:
+    longest = Longest()
+    with closing(_in_advance(long, lengths, longest, subject.distributions)) as coming:
         while not (
             is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
         ):
@@ -78,6 +79,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
                 break
             try:
                 new = next(coming)
+                read.window = longest.window(server.prompts)
                 read.add(new)
                 for completion in new:
                     subject.record(completion, read.distributions, drafts)
@@ -96,25 +98,16 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
 
 
 def _in_advance(
-    long: Completions, lengths: Sequence[int], distributions: Distributions
+    long: Completions, lengths: Sequence[int], longest: "Longest", distributions: Distributions
 ) -> Generator[list[Prefix], None, None]:
-    """Yield completions of several lengths in turn, of half of one that the server refuses, and so on.
+    """Yield completions of several lengths in turn, as long as the server allows.
 
     Further ones are sampled meanwhile, where another server has the distributions.
     """
-    width, turn, most = long.server.client.limits.concurrency, cycle(lengths), max(lengths)
+    width, turn = long.server.client.limits.concurrency, cycle(lengths)
 
     def some() -> list[Prefix]:
-        nonlocal most
-        length = next(turn)
-        while True:
-            long.length = min(length, most)
-            try:
-                return long.sample(width)
-            except RefusedError:
-                most = long.length // 2
-                if most < SHORTEST:
-                    raise
+        return longest.of(long, next(turn), width)
 
     yield some()
     if distributions.along is None or distributions.along[0] is distributions:
@@ -125,6 +118,35 @@ def _in_advance(
         while True:
             found, coming = coming.result(), other.submit(some)
             yield found
+
+
+@dataclass
+class Longest:
+    """The longest completions that a server allows: ``allowed`` tokens it did, ``refused`` it did not."""
+
+    allowed: int = 1
+    refused: int | None = None
+
+    def window(self, prompts: Sequence[Prompt]) -> int | None:
+        """Return how many tokens the longest context has, prompt and completion; None if not known."""
+        is_found = self.refused is not None and self.refused - self.allowed == 1
+        return self.allowed + max(map(len, prompts)) if is_found else None
+
+    def of(self, completions: Completions, length: int, count: int) -> list[Prefix]:
+        """Sample completions of a length; where that is refused, of the longest that is not, by bisection."""
+        while True:
+            completions.length = length if self.refused is None else min(length, self.refused - 1)
+            if self.refused is not None and self.refused - self.allowed > 1 and length > self.allowed:
+                completions.length = (self.allowed + self.refused) // 2
+            try:
+                found = completions.sample(count)
+            except RefusedError:
+                self.refused = completions.length
+                if self.refused <= SHORTEST:
+                    raise
+                continue
+            self.allowed = max(self.allowed, completions.length)
+            return found
 
 
 def _as_verdict(
@@ -154,13 +176,15 @@ class JudgedCompletions:
     """Completions whose tokens were compared with next-token distributions.
 
     ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof. ``knows_positions``:
-    whether the prompts are all that stands before the completions, so that places may count them.
+    whether the prompts are all that stands before the completions, so that places may count them. ``window``
+    is how many tokens the longest context has, None if the server did not refuse a longer one.
     """
 
     distributions: Distributions
     drafts: Distributions | Weights | None
     rng: np.random.Generator
     knows_positions: bool = False
+    window: int | None = None
     completions: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
 
@@ -229,8 +253,10 @@ class JudgedCompletions:
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
         places = np.arange(start, len(tokens))
-        known = len(server.prompts[number]) + places if self.knows_positions else None
-        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known)
+        before = len(server.prompts[number])
+        known = before + places if self.knows_positions else None
+        left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
+        return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)
 
     def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
         """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""

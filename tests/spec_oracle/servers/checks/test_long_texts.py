@@ -9,8 +9,8 @@ from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.audit.context import Context
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.long_texts import JudgedCompletions
-from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
+from spec_oracle.servers.checks.long_texts import JudgedCompletions, Longest
+from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import same_prompts
 from tests.efforts import set_effort
@@ -174,15 +174,16 @@ def test_a_server_without_speculation_is_no_pass(few_tokens):
     assert "nothing was drafted" in checks["joint"].detail
 
 
-def test_a_server_that_refuses_long_completions_is_judged_by_shorter_ones():
+def test_the_longest_completions_that_a_server_allows_are_found_by_bisection():
     class Narrow(StandIn):
         def respond(self, path, body, name=""):
             if body and body.get("n_predict", 0) > 48:
                 return 400, {"error": "more than the context holds"}
             return super().respond(path, body, name)
 
-    lines = []
-    plan = ServerPlan(detect=0.2, long_tokens=80)
-    subject = ServerSubject("here", server_of(Narrow()), plan, record=lambda one, *_: lines.append(one))
-    assert result_of("long-texts", subject, Context()).status is Status.PASSED
-    assert max(len(tokens) for _, tokens in lines) == 40
+    server = server_of(Narrow(), prompts=["bc"])
+    long, longest = Completions(server, 80, (0, "long")), Longest()
+    lengths = [longest.of(long, 80, 1) and long.length for _ in range(8)]
+    assert lengths[0] == 40
+    assert lengths[-1] == 48 == max(lengths)
+    assert longest.window(server.prompts) == 50
