@@ -92,7 +92,6 @@ SERVERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "impossible-counts": {"defect": "impossible-counts"},
     "caches-answers": {"defect": "caches-answers"},
     "always-accept-long": {"defect": "always-accept-long"},
-    "skips the schema": {"defect": "skips:json_schema", "quotes": True},
     "logprobs-rounded": {"defect": "logprobs-rounded"},
 }
 """Options of the tests' stand-in server, and of another one that is its reference."""

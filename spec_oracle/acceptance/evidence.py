@@ -61,7 +61,7 @@ class Chances:
     @cached_property
     def log_pmf(self) -> Floats:
         """Log P(n), n = 0..L, [N, L+1]."""
-        return log_pmf(self.known, self.known)
+        return log_pmf(self.known)
 
     @cached_property
     def log_most(self) -> Floats:
@@ -75,11 +75,11 @@ class Chances:
         return low, high
 
 
-def log_pmf(upper: Floats, lower: Floats) -> Floats:
-    """Return log P(n), n = 0..L, [N, L+1], by ``upper`` chances to go on, and ``lower`` ones to stop."""
-    column = np.zeros((len(upper), 1))
+def log_pmf(chances: Floats, lower: Floats | None = None) -> Floats:
+    """Return log P(n), n = 0..L, [N, L+1], by chances to go on; the ``lower`` ones, if given, are to stop."""
+    column = np.zeros((len(chances), 1))
     with np.errstate(divide="ignore"):
-        kept, failed = np.cumsum(np.log(upper), axis=1), np.log1p(-lower)
+        kept, failed = np.cumsum(np.log(chances), axis=1), np.log1p(-(chances if lower is None else lower))
     return np.asarray(np.hstack([column, kept]) + np.hstack([failed, column]))
 
 
@@ -113,14 +113,10 @@ class AcceptanceEvidence:
         """Return the log likelihood of the counts under log P(n), [N, L+1]."""
         return float(self._logs(logs).sum())
 
-    @property
+    @cached_property
     def log_families(self) -> list[list[float]]:
         """Log likelihoods of the counts under alternatives to the rule, in all calls or in a part of them."""
-        return [*self.log_everywhere, *self._log_parts]
-
-    @cached_property
-    def _log_parts(self) -> list[list[float]]:
-        return [*map(self.log_of_part, self.parts.values())]
+        return [*self.log_everywhere, *map(self.log_of_part, self.parts.values())]
 
     @cached_property
     def log_everywhere(self) -> list[list[float]]:
@@ -130,7 +126,7 @@ class AcceptanceEvidence:
         families = [
             [self.log_of(self.chances.times(size).log_pmf) for size in LOG_FACTORS],
             [float((self._logs(one) - np.logaddexp.reduce(one, axis=1)).sum()) for one in tilted],
-            [self.log_of(log_pmf(other, other)) for other in self.others],
+            [self.log_of(log_pmf(other)) for other in self.others],
         ]
         return [family for family in families if family]
 
@@ -144,7 +140,7 @@ class AcceptanceEvidence:
         ]
         altered = [np.where(part.decisions, one.clip(LEAST, 1 - LEAST), chances) for one in others]
         weighted = [normalised(self.lenient_log_pmf + size * part.size) for size in LOG_TILTS]
-        return [self.log_of(one) for one in (*weighted, *map(alike, altered))]
+        return [self.log_of(one) for one in (*weighted, *map(log_pmf, altered))]
 
     @cached_property
     def lenient(self) -> Floats:
@@ -154,7 +150,7 @@ class AcceptanceEvidence:
     @cached_property
     def lenient_log_pmf(self) -> Floats:
         """Log P(n), n = 0..L, [N, L+1], none of them minus infinity."""
-        return alike(self.lenient)
+        return log_pmf(self.lenient)
 
     @cached_property
     def log_e_value(self) -> float:
@@ -226,11 +222,6 @@ class AcceptanceEvidence:
             if mean.sum() - quantile * math.sqrt(max(0.0, variance)) >= needed:
                 found[int(np.sign(size))] = math.exp(size)
         return found[-1], found[1]
-
-
-def alike(chances: Floats) -> Floats:
-    """Return log P(n), n = 0..L, [N, L+1], by chances to go on that are known exactly."""
-    return log_pmf(chances, chances)
 
 
 def normalised(logs: Floats) -> Floats:

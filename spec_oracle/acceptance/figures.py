@@ -55,7 +55,6 @@ class RuleFigures:
     """
 
     name: str
-    is_lossless: bool
     expected: float
     bounds: tuple[float, float]
     interval: tuple[float, float]
@@ -236,12 +235,7 @@ def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_valu
     expected = accepted_lengths(evidence.chances.known).sum(axis=1)
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
     return RuleFigures(
-        name,
-        RULES[name].is_lossless,
-        float(expected.mean()),
-        (low, high),
-        mean_interval(expected, calls.prompts),
-        p_value,
+        name, float(expected.mean()), (low, high), mean_interval(expected, calls.prompts), p_value
     )
 
 

@@ -21,12 +21,13 @@ it is recorded, since its warm-up verifies drafts too::
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate
 from os import PathLike
+from types import ModuleType
 from typing import Any, TextIO, TypeAlias
 from unittest import mock
 
@@ -39,12 +40,6 @@ from verifiers.arrays import Array
 
 VERIFICATION = "_speculative_sampling"
 """The function of `transformers.generation.utils` that verifies a draft."""
-
-VLLM_VERIFICATION = "rejection_sample"
-"""The function of `vllm.v1.sample.rejection_sampler` that verifies the drafts of a step."""
-
-Arguments: TypeAlias = Mapping[str, Any]
-"""The arguments of a function of an engine, by name."""
 
 Verified: TypeAlias = tuple[list[int], Floats, Floats]
 """Drafted tokens [L], and what they are verified by: target rows [L or more, V] and draft rows [L, V]."""
@@ -72,86 +67,79 @@ def _row(probabilities: Array) -> Row:
     return np.arange(len(probabilities)), np.asarray(probabilities, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Verification:
-    """A function that verifies drafts: where it is, and how its arguments and result are read.
+@contextmanager
+def _recorded(
+    path: str | PathLike[str],
+    module: ModuleType,
+    name: str,
+    verified: Callable[..., Sequence[Verified]],
+    *,
+    accepted: Callable[[Any], Iterable[int]],
+    caller: str,
+    otherwise: str,
+) -> Iterator[Recorder]:
+    """Wrap a function that verifies drafts, and write every draft with a token to the log at ``path``.
 
-    ``verified`` returns the drafts of a call, from its arguments by name, and ``accepted`` how many tokens of
-    each were accepted, from its result; ``needed`` are the arguments that are read, and ``otherwise`` is
-    advice for a run that does not call it.
+    ``verified`` returns the drafts of a call, from those of its arguments that it takes, and ``accepted`` how
+    many tokens of each were accepted, from its result. ``otherwise`` is advice for a run that calls nothing.
     """
+    verify: Callable[..., object] | None = getattr(module, name, None)
+    signature = inspect.signature(verify) if verify else None
+    needed = inspect.signature(verified).parameters.keys()
+    if verify is None or signature is None or not signature.parameters.keys() >= needed:
+        package, missing = module.__name__.partition(".")[0], f"{name}({', '.join(sorted(needed))})"
+        raise InvalidInputError(
+            f"{caller}: this version of {package} does not have {missing} of {module.__name__}"
+        )
 
-    module: str
-    name: str
-    needed: frozenset[str]
-    verified: Callable[[Arguments], Sequence[Verified]]
-    accepted: Callable[[Any], Iterable[int]]
-    otherwise: str
+    def recorded(*arguments: object, **keywords: object) -> object:
+        # Read first: the function may overwrite its arguments.
+        given = signature.bind(*arguments, **keywords).arguments
+        drafts = verified(**{one: given[one] for one in needed})
+        result = verify(*arguments, **keywords)
+        for (tokens, target, draft), count in zip(drafts, accepted(result), strict=True):
+            if tokens:
+                recorder.write(tokens, count, target, draft)
+        return result
 
-    @contextmanager
-    def recorded(self, path: str | PathLike[str], caller: str) -> Iterator[Recorder]:
-        """Wrap the function, and write every draft with a token to the log at ``path``."""
-        module = import_module(self.module)
-        verify: Callable[..., object] | None = getattr(module, self.name, None)
-        signature = inspect.signature(verify) if verify else None
-        if verify is None or signature is None or not signature.parameters.keys() >= self.needed:
-            missing = f"{self.name}({', '.join(sorted(self.needed))}) of {self.module}"
-            package = self.module.partition(".")[0]
-            raise InvalidInputError(f"{caller}: this version of {package} does not have {missing}")
-
-        def recorded(*arguments: object, **keywords: object) -> object:
-            # Read first: the function may overwrite its arguments.
-            drafts = self.verified(signature.bind(*arguments, **keywords).arguments)
-            result = verify(*arguments, **keywords)
-            for (tokens, target, draft), accepted in zip(drafts, self.accepted(result), strict=True):
-                if tokens:
-                    recorder.write(tokens, accepted, target, draft)
-            return result
-
-        with open(path, "w", encoding="utf-8") as file, mock.patch.object(module, self.name, recorded):  # noqa: PTH123
-            recorder = Recorder(file)
-            yield recorder
-        if not recorder.calls:
-            raise InvalidInputError(
-                f"{caller}: no draft was verified by rejection sampling; {self.otherwise}"
-            )
+    with open(path, "w", encoding="utf-8") as file, mock.patch.object(module, name, recorded):  # noqa: PTH123
+        recorder = Recorder(file)
+        yield recorder
+    if not recorder.calls:
+        raise InvalidInputError(f"{caller}: no draft was verified by rejection sampling; {otherwise}")
 
 
-def _of_transformers(given: Arguments) -> Sequence[Verified]:
+def _of_transformers(
+    candidate_input_ids: Array, candidate_logits: Array, candidate_length: int, new_logits: Array
+) -> Sequence[Verified]:
     """Return one draft: ``candidate_input_ids`` int [1, T] end with L drafted tokens, logits [1, L, V]."""
-    length = int(given["candidate_length"])
-    target, draft = (
-        given[name][0].detach().double().softmax(-1).cpu().numpy()
-        for name in ("new_logits", "candidate_logits")
-    )
-    return [(given["candidate_input_ids"][0, -length:].tolist() if length else [], target, draft)]
+    length = int(candidate_length)
+    target, draft = (_numbers(one[0].double().softmax(-1)) for one in (new_logits, candidate_logits))
+    return [(candidate_input_ids[0, -length:].tolist() if length else [], target, draft)]
 
 
-def _of_vllm(given: Arguments) -> Sequence[Verified]:
+def _of_vllm(
+    draft_token_ids: Array,
+    num_draft_tokens: Sequence[int],
+    draft_probs: Array | None,
+    target_logits: Array,
+    sampling_metadata: Any,
+) -> Sequence[Verified]:
     """Return the drafts of B requests, whose N tokens follow each other; logits after all filters, [N, V].
 
     Without ``draft_probs`` a draft is verified as certain, and so is one of a greedy request, whose target
     is its likeliest token. After a padded draft, -1, nothing can be accepted.
     """
-    logits, draft_probs, sampling = given["target_logits"], given["draft_probs"], given["sampling_metadata"]
-    tokens, found = given["draft_token_ids"].tolist(), []
-    for request, (length, end) in enumerate(
-        zip(given["num_draft_tokens"], accumulate(given["num_draft_tokens"]), strict=True)
-    ):
-        drafted = tokens[end - length : end]
-        own = slice(end - length, end - length + [*drafted, -1].index(-1))
-        is_greedy = sampling.all_greedy or float(sampling.temperature[request]) == 0
-        target, draft = logits[own].detach(), None if draft_probs is None else draft_probs[own]
-        vocab = logits.shape[-1]
-        found.append(
-            (
-                tokens[own],
-                _certain(target.argmax(-1).tolist(), vocab)
-                if is_greedy
-                else _numbers(target.double().softmax(-1)),
-                _certain(tokens[own], vocab) if is_greedy or draft is None else _numbers(draft),
-            )
-        )
+    tokens, vocab, found = draft_token_ids.tolist(), target_logits.shape[-1], []
+    for request, (length, end) in enumerate(zip(num_draft_tokens, accumulate(num_draft_tokens), strict=True)):
+        own = slice(end - length, end - length + [*tokens[end - length : end], -1].index(-1))
+        logits = target_logits[own]
+        target, draft = _numbers(logits.double().softmax(-1)), _certain(tokens[own], vocab)
+        if sampling_metadata.all_greedy or float(sampling_metadata.temperature[request]) == 0:
+            target = _certain(logits.argmax(-1).tolist(), vocab)
+        elif draft_probs is not None:
+            draft = _numbers(draft_probs[own])
+        found.append((tokens[own], target, draft))
     return found
 
 
@@ -166,32 +154,21 @@ def _certain(tokens: Sequence[int], vocab_size: int) -> Floats:
     return rows
 
 
-TRANSFORMERS = Verification(
-    "transformers.generation.utils",
-    VERIFICATION,
-    frozenset({"candidate_input_ids", "candidate_logits", "candidate_length", "new_logits"}),
-    _of_transformers,
-    lambda result: [int(result[1])],
-    "generate() needs an assistant_model and do_sample=True",
-)
-
-VLLM = Verification(
-    "vllm.v1.sample.rejection_sampler",
-    VLLM_VERIFICATION,
-    frozenset({"draft_token_ids", "num_draft_tokens", "draft_probs", "target_logits", "sampling_metadata"}),
-    _of_vllm,
-    lambda emitted: ((emitted >= 0).sum(-1) - 1).tolist(),
-    "LLM() needs a speculative_config, and VLLM_ENABLE_V1_MULTIPROCESSING=0 in the environment",
-)
-
-
 def recorded_calls(path: str | PathLike[str]) -> AbstractContextManager[Recorder]:
     """Record every call that transformers verifies by rejection sampling inside the ``with`` block.
 
     The rule, its random numbers and its result are unchanged. Raises `InvalidInputError` where the block ends
     without any call.
     """
-    return TRANSFORMERS.recorded(path, "recorded_calls")
+    return _recorded(
+        path,
+        import_module("transformers.generation.utils"),
+        VERIFICATION,
+        _of_transformers,
+        accepted=lambda result: [int(result[1])],
+        caller="recorded_calls",
+        otherwise="generate() needs an assistant_model and do_sample=True",
+    )
 
 
 def recorded_vllm_calls(path: str | PathLike[str]) -> AbstractContextManager[Recorder]:
@@ -201,4 +178,12 @@ def recorded_vllm_calls(path: str | PathLike[str]) -> AbstractContextManager[Rec
     have one label, since the function is not handed their names. The rule, its random numbers and its result
     are unchanged. Raises `InvalidInputError` where the block ends without any call.
     """
-    return VLLM.recorded(path, "recorded_vllm_calls")
+    return _recorded(
+        path,
+        import_module("vllm.v1.sample.rejection_sampler"),
+        "rejection_sample",
+        _of_vllm,
+        accepted=lambda emitted: ((emitted >= 0).sum(-1) - 1).tolist(),
+        caller="recorded_vllm_calls",
+        otherwise="LLM() needs a speculative_config, and VLLM_ENABLE_V1_MULTIPROCESSING=0 in the environment",
+    )

@@ -15,7 +15,6 @@ import numpy as np
 
 from spec_oracle.acceptance.log import LoggedCalls, block_weights
 from spec_oracle.arrays import Booleans, Floats, Numbers
-from spec_oracle.errors import InvalidInputError
 
 TYPICAL_THRESHOLD, TYPICAL_SHARE = 0.09, 0.3
 """Of typical acceptance: Medusa's posterior threshold and posterior alpha (arXiv 2401.10774, section 3.1)."""
@@ -48,13 +47,6 @@ def _times(values: Numbers, slack: float) -> Numbers:
     return values * math.exp(slack) if slack else values
 
 
-def _known(numbers: Numbers | None) -> Numbers:
-    """Return numbers of a log that a rule needs; raises `InvalidInputError` for a log without them."""
-    if numbers is None:
-        raise InvalidInputError("log: it lacks numbers that this rule needs")
-    return numbers
-
-
 def _token(calls: LoggedCalls, slack: float) -> Numbers:
     return np.asarray(np.minimum(1, _times(calls.p / calls.q, slack)))
 
@@ -64,11 +56,13 @@ def _match(calls: LoggedCalls, slack: float) -> Numbers:
 
 
 def _greedy(calls: LoggedCalls, slack: float) -> Floats:
-    return _if(_times(calls.p, 2 * max(slack, 0.0)) >= _known(calls.largest), calls, slack)
+    assert calls.largest is not None
+    return _if(_times(calls.p, 2 * max(slack, 0.0)) >= calls.largest, calls, slack)
 
 
 def _typical(calls: LoggedCalls, slack: float) -> Floats:
-    threshold = np.minimum(TYPICAL_THRESHOLD, TYPICAL_SHARE * np.exp(-_known(calls.entropy)))
+    assert calls.entropy is not None
+    threshold = np.minimum(TYPICAL_THRESHOLD, TYPICAL_SHARE * np.exp(-calls.entropy))
     return _if(_times(calls.p, 2 * max(slack, 0.0)) > threshold, calls, slack)
 
 
@@ -83,7 +77,8 @@ def _block(calls: LoggedCalls, slack: float) -> Numbers:
     P(tau >= i) = T_i = h_i + (1 - h_i) T_{i+1}, so a_i = T_i / (h_{i-1} + (1 - h_{i-1}) T_i), which grows
     with T_i and falls with h_{i-1}. Where S is only bounded, each takes the bound on the slack's side.
     """
-    lower, upper = _known(calls.surplus)
+    assert calls.surplus is not None
+    lower, upper = calls.surplus
     bounds = {-1: (lower, upper), 0: ((lower + upper) / 2,) * 2, 1: (upper, lower)}
     weights = block_weights(calls.p, calls.q)
     ahead, behind = (_stops(calls, weights, one) for one in bounds[int(np.sign(slack))])

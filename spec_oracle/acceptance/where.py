@@ -19,8 +19,8 @@ from spec_oracle.acceptance.evidence import (
     LOG_FACTORS,
     AcceptanceEvidence,
     LogPart,
-    alike,
     log_mean,
+    log_pmf,
     normalised,
 )
 from spec_oracle.acceptance.log import LoggedCalls, is_last_of_prompt
@@ -108,7 +108,7 @@ def _powers(evidence: AcceptanceEvidence) -> list[float]:
     """Return log likelihoods of the counts with powers of the acceptance probabilities, times a factor."""
     chances = evidence.lenient
     return [
-        evidence.log_of(alike((math.exp(size) * chances**power).clip(LEAST, 1 - LEAST)))
+        evidence.log_of(log_pmf((math.exp(size) * chances**power).clip(LEAST, 1 - LEAST)))
         for size in LOG_FACTORS[::4]
         for power in POWERS
     ]

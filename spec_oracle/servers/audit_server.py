@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import Any
 
 from spec_oracle.commands.options import (
     Command,
@@ -28,9 +29,9 @@ LEFT_OUT = {"rl": ("length", "batch")}
 def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.audit import AuditOptions
-    from spec_oracle.contracts.completion import Prefix, Sampling
+    from spec_oracle.contracts.completion import Sampling
     from spec_oracle.report.terminal import showing_progress
-    from spec_oracle.servers.checks.distributions import Distributions, Weights, load_rows
+    from spec_oracle.servers.checks.distributions import Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server, with_notes
     from spec_oracle.servers.client.answers import KeptAnswers
@@ -65,13 +66,11 @@ def run(options: argparse.Namespace) -> int:
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         written = 0
 
-        def write_line(
-            completion: Prefix, rows: Distributions, drafts: Distributions | Weights | None
-        ) -> None:
+        def write_line(*completion: Any) -> None:
             nonlocal written
             if record:
-                record.write(line_of(completion, rows, drafts) + "\n")
                 written += 1
+                record.write(line_of(*completion) + "\n")
 
         subject = ServerSubject(
             server.client.url,

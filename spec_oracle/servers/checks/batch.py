@@ -39,13 +39,13 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
         pairs = [(some[i], some[i + distance]) for some in sets for i in first]
 
-        def add(some: Sequence[streams.Tokens]) -> None:
+        def of(some: Sequence[streams.Tokens]) -> list[streams.Pair]:
             sets.append(some)
-            pairs.extend((some[i], some[i + distance]) for i in first)
+            return [(some[i], some[i + distance]) for i in first]
 
         place = "the next one" if distance == 1 else f"the one {distance} after it"
         what = f"requests sent at once, one and {place}"
-        near = streams.concurrent(subject, lambda: asks, add, pairs)
+        near = streams.concurrent(subject, lambda: asks, of, pairs)
         return streams.independent(what, near, subject, replace(in_time, rate=rate))
 
     def not_all_the_same(rate: float) -> CheckResult:
@@ -69,7 +69,7 @@ def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult
     """Judge whether completions among other traffic are distributed like completions alone.
 
     Other traffic is hotter, colder, greedy, longer, shorter and seeded requests, some after long prompts, or
-    under a grammar or a JSON schema; three of them are sent with each judged one, in turn.
+    under a grammar; three of them are sent with each judged one, in turn.
     """
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -78,7 +78,7 @@ def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult
         Ask(first, tokens, seed=7, temperature=heat / 10),
         Ask(last, 1),
         Ask(long_prompt(last), tokens),
-        *(Ask(first, 2 * tokens, fields=fields) for fields in subject.grammars or [{}]),
+        Ask(first, 2 * tokens, fields=subject.grammar),
         Ask(last, tokens, temperature=0.0),
     ]
     with suppress(RefusedError):
@@ -93,6 +93,5 @@ def _among(subject: ServerSubject, others: Sequence[Ask], context: Context) -> C
     def asks() -> list[Ask]:
         return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, OTHERS))]
 
-    judged = list[streams.Tokens]()
-    requests = streams.concurrent(subject, asks, lambda some: judged.extend(some[:: 1 + OTHERS]), judged)
+    requests = streams.concurrent(subject, asks, lambda some: some[:: 1 + OTHERS], [])
     return streams.alike("completions beside other traffic", requests, subject, context)

@@ -15,8 +15,8 @@ from itertools import count
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.audit.experiment import OutcomeCells
 from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.completion import Prefix, Token
@@ -49,17 +49,17 @@ class Tree:
     leaves: tuple[Leaf, ...]
     expanded: frozenset[Prefix]
     ends: frozenset[Token]
-    law: NDArray[np.float64]
-    slack: NDArray[np.float64]
-    depth: NDArray[np.int64]
-    is_whole: NDArray[np.bool_]
+    law: Floats
+    slack: Floats
+    depth: Integers
+    is_whole: Booleans
 
     @property
     def cells(self) -> OutcomeCells:
         """The bins as cells in which completions are counted; raises the errors of `bin`."""
         return OutcomeCells(self.law, self._bins_of, slack=self.slack)
 
-    def _bins_of(self, completions: Sequence[Prefix]) -> NDArray[np.int64]:
+    def _bins_of(self, completions: Sequence[Prefix]) -> Integers:
         return np.array([self.bin(*one) for one in completions], dtype=np.int64)
 
     def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
@@ -150,7 +150,7 @@ def _leaves(
     return expanded, masses, errors
 
 
-def log_error(masses: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_error(masses: Floats, errors: Floats) -> Floats:
     """Return errors of masses in nats, downwards, where they are larger; large where nothing is known."""
     share = np.divide(errors, masses, out=np.where(errors > 0, 1.0, 0.0), where=masses > 0)
     return np.asarray(-np.log1p(-np.minimum(share, 1 - 1e-9)))

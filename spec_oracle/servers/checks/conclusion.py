@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment, Ledger, OutcomeCells, Sample, sampled
@@ -43,7 +43,7 @@ DISTINGUISHED = 0.5
 """Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
 
 
-def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
+def least_total_variation(tree: Tree, counts: Integers) -> float:
     """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
     worst = [
         max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
@@ -110,11 +110,7 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
 
 
 def conclude(
-    subject: ServerSubject,
-    result: LawResult,
-    scope: Sequence[str],
-    distinguished: float,
-    uncertain: str = "",
+    subject: ServerSubject, result: LawResult, scope: Sequence[str], distinguished: float, uncertain: str = ""
 ) -> LawResult:
     """Return the result of `joint`; it passes only if enough is detected and drafts were judged.
 

@@ -7,28 +7,29 @@ temperature and filters; others list them before. Each is a *reading*; which one
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs
+from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs, difference
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import load_language_model
-from spec_oracle.servers.client.apis import Scoring
+from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask
+from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
 # Part of the time of `plain-law` for finding out what the probabilities are, and as much for their noise.
 SERVER_READING_PART: Final = 0.2
 # Prefixes near the prompts whose distributions are asked for again, and compared with samples.
 SERVER_NEAR: Final = 8
 SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
+SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 
 NOISE_FACTOR = 5.0
 """Equal requests may differ by more than the few differences by which that was measured."""
@@ -202,6 +203,77 @@ class Distributions:
         for prefix, answer in zip(some, self._stream(some, self.server.listed), strict=True):
             self.differ.append(math.expm1(largest_difference(self.logs[prefix] or {}, answer.logs or {})))
 
+    def fetch_along(self, completions: Iterable[Prefix]) -> None:
+        """Fetch the distributions at all tokens of completions but their first ones.
+
+        A server that lists log-probabilities of the tokens of a prompt scores a completion in one request, in
+        place of one request for each of its tokens.
+        """
+        missing = [one for one in completions if any(place not in self.logs for place in prefixes_of(one, 1))]
+        if not missing:
+            return
+        if self.along is None:
+            self.along = self._way_along()
+        source, scoring = self.along
+        if scoring is not None:
+            for completion, rows in zip(missing, source.scores(missing, scoring), strict=True):
+                self.logs.update(zip(prefixes_of(completion), rows, strict=True))
+            return
+        width = source.server.client.limits.concurrency
+        for start in range(0, len(missing), width):
+            some = missing[start : start + width]
+            prefixes = [prefix for completion in some for prefix in prefixes_of(completion, 1)]
+            # The longest first, each in its own slot: the cache of it holds the shorter ones.
+            prefixes.sort(key=lambda prefix: -len(prefix[1]))
+            if source.server.takes_lists:
+                for _, equally_long in groupby(prefixes, lambda prefix: len(prefix[1])):
+                    source.fetch(equally_long, together=True)
+            source.fetch(prefixes)
+            self.logs.update((prefix, source.logs[prefix]) for prefix in prefixes)
+        source.ask_again(prefixes)
+        self.differ = source.differ
+
+    def _way_along(self) -> tuple["Distributions", Scoring | None]:
+        """Return whom to ask, and how it scores completions: the first that agrees with one-token requests.
+
+        A reference is asked token by token where nothing is scored: it drafts nothing, and so is faster.
+        """
+        server, reference = self.server, self.reference
+        (answer,) = server.complete([Ask(server.prompts[0], SERVER_SCORED)])
+        completion = (0, answer.tokens)
+        prefixes = prefixes_of(completion)
+        self.fetch(prefixes)
+        ways: list[tuple[Distributions, Scoring | None]] = [(self, scoring) for scoring in SCORINGS]
+        if reference is not None and reference.listed:
+            other = Distributions(replace(reference, prompts=server.prompts, listed=server.listed))
+            ways += [(other, scoring) for scoring in (*SCORINGS, None)]
+        for source, scoring in ways:
+            try:
+                if scoring is None:
+                    source.fetch(prefixes)
+                    rows: Sequence[Logs | None] = [source.logs[prefix] for prefix in prefixes]
+                else:
+                    (rows,) = source.scores([completion], scoring, is_probe=True)
+            except OutOfTimeError:
+                raise
+            except ServerError:
+                continue
+            pairs = [(self.logs[prefix] or {}, row or {}) for prefix, row in zip(prefixes, rows, strict=True)]
+            differ = max(difference(*pair) for pair in pairs)
+            if differ <= self.tolerance:
+                self.noise = max(self.noise, differ - self.rounding)
+                return source, scoring
+        return self, None
+
+    def scores(
+        self, completions: Sequence[Prefix], scoring: Scoring, *, is_probe: bool = False
+    ) -> Iterator[list[Listed]]:
+        """Yield the log-probabilities listed at each token of completions."""
+        texts = [self.server.ids(completion) for completion in completions]
+        scores = self.server.score(texts, scoring, is_probe=is_probe)
+        for (_, tokens), rows in zip(completions, scores, strict=True):
+            yield rows[len(rows) - len(tokens) :]
+
     @property
     def is_noisy(self) -> bool:
         """Whether equal requests differ: then a token may come that a filter rules out in another one."""
@@ -257,7 +329,7 @@ class Weights:
     prompts: Sequence[Prompt]
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
 
-    def compute(self, completions: Iterable[Prefix]) -> None:
+    def fetch_along(self, completions: Iterable[Prefix]) -> None:
         """Compute the distributions at all tokens of completions."""
         for number, tokens in completions:
             for end, row in enumerate(self.rows(self.prompts[number], tokens)):

@@ -2,9 +2,9 @@
 
 A one-token request under the same fields shows what a completion must follow. That holds for fields whose
 effect depends on prompt and tokens alone, however these are split: filters, biases, penalties that count the
-prompt, and a grammar that may go on after any text as at its start. Of a JSON schema a grammar says what is
-left after the text so far. A field that changes nothing of what one-token requests report cannot be judged
-so: it is compared with a reference server by whole completions, or named.
+prompt, and a grammar that may go on after any text as at its start. A field that changes nothing of what
+one-token requests report cannot be judged so, nor a JSON schema, whose text begins anew in each of them: it
+is compared with a reference server by whole completions, or named.
 """
 
 import math
@@ -32,11 +32,7 @@ SCHEMA: Final = {"type": "string", "pattern": f"^{LETTERS}$"}
 """The same between quotation marks, as JSON."""
 
 JSON: Final = "JSON schema"
-SCHEMA_FIELDS: Final = ("json_schema", "response_format", "structured_outputs", "guided_json")
 NO_EFFECT: Final = "no effect on what one-token requests report"
-
-_CLOSED: Final = r'"\"" ( | " " | "\n"{1,2} [ \t]{0,20} )'
-"""The last quotation mark, and the white space that llama.cpp lets follow."""
 
 LONG: Final = 200
 """Tokens of a long prompt, about."""
@@ -123,23 +119,6 @@ def spellings(likely: int) -> dict[str, tuple[Fields, ...]]:
     }
 
 
-def left_of_schema(text: str) -> Fields | None:
-    """Return the grammar of the continuations of a text under the schema; None once the text may be over."""
-    if text.count('"') > 1 or not text.startswith('"'[: len(text)]):
-        return None
-    opening = "" if text else r'"\"" '
-    return {"grammar": f"root ::= {opening}{LETTERS} {_CLOSED}"}
-
-
-def can_write(server: Server, text: str) -> bool:
-    """Whether the server has tokens for a text: llama.cpp ends if none may follow under a schema."""
-    try:
-        (answer,) = server.client.ask([server.api.tokenize(text)])
-        return text in (server.text(answer.data["tokens"]) or "")
-    except (RefusedError, LookupError, TypeError):
-        return False
-
-
 def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
     """Return the axes of which the server knows a second value, and why it knows none of others."""
     server, base = reported.server, reported.server.sampling
@@ -147,40 +126,38 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
     reported.fetch(roots)
     first = reported.logs[roots[0]] or {}
     likely = max(first, key=lambda token: first[token])
-    is_raw = reported.reading != "after sampling filters"
     axes: dict[str, Sequence[tuple[str, Fields]]] = {}
     unknown: dict[str, str] = {}
     for name, ways in spellings(int(likely)).items():
-        if is_raw and name in ("temperature", "top-k", "top-p"):  # applied to what is reported, by a reading
-            other = (way for way in ways if any(getattr(base, key) != way[key] for key in way))
-            effect: Fields | str = next(other)
-            if "ignores" in reported.reading and name != "temperature":
-                effect = "the server ignores it"
-        elif name == JSON and not can_write(server, '"'):
-            effect = "no token is a quotation mark"
-        else:
-            effect = _with_effect(reported, ways, roots)
-        if name == JSON and not isinstance(effect, str):
-            if "grammar" in dict(axes.get("grammar", ())).get("on", {}):
-                axes["grammar"] = [*axes["grammar"], (JSON, effect)]
-                continue
-            effect = f"{NO_EFFECT} after its first token"
+        key, effect = name.replace("-", "_"), _effect(reported, name, ways, roots)
         if isinstance(effect, str):
             unknown[name] = effect
-            continue
-        off = (
-            f"{getattr(base, name.replace('-', '_')):g}" if name.replace("-", "_") in _OF_SAMPLING else "off"
-        )
-        on = f"{next(iter(effect.values()))}" if off != "off" else "on"
-        axes[name] = [(off, {}), (on, effect)]
+        elif key in _OF_SAMPLING:
+            axes[name] = [(f"{getattr(base, key):g}", {}), (f"{effect[key]}", effect)]
+        else:
+            axes[name] = [("off", {}), ("on", effect)]
     axes["tokens"] = [(str(limit), {}) for limit in LIMITS]
     axes["seed"] = [("none", {}), ("sent", {})]
     axes["prompt"] = [("given", {}), ("long", {})]
     return axes, unknown
 
 
+def _effect(
+    reported: Distributions, name: str, ways: Sequence[Fields], roots: Sequence[Prefix]
+) -> Fields | str:
+    """Return the first spelling of a field that changes distributions, or why none can be judged."""
+    base = reported.server.sampling
+    is_raw = reported.reading != "after sampling filters"
+    if is_raw and name in ("temperature", "top-k", "top-p"):  # applied to what is reported, by a reading
+        if "ignores" in reported.reading and name != "temperature":
+            return "the server ignores it"
+        return next(way for way in ways if any(getattr(base, key) != way[key] for key in way))
+    effect = _with_effect(reported, ways, roots)
+    return f"{NO_EFFECT} after its first token" if name == JSON and not isinstance(effect, str) else effect
+
+
 def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequence[Prefix]) -> Fields | str:
-    """Return the first spelling that changes the distributions after the prompts, or why none does."""
+    """Return the first spelling that changes what is reported after the prompts, or why none does."""
     why = NO_EFFECT
     for way in ways:
         try:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.experiment import Effort, Experiment
@@ -93,7 +93,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     if is_unchecked(context):
         raise NoEvidenceError(UNCHECKED)
     completions = subject.completions
-    requests = ServedOutcomes(completions.sample, completions.found, subject.plan.requests or math.inf)
+    requests = ServedOutcomes(completions.more, completions.found, subject.plan.requests or math.inf)
     seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
     tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
     is_wrong, shown = result.status is Status.FAILED, None
@@ -115,7 +115,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
 
 def _judged_by_tree(
     subject: ServerSubject, context: Context, requests: ServedOutcomes[Prefix]
-) -> tuple[Tree, LawResult, NDArray[np.int64]]:
+) -> tuple[Tree, LawResult, Integers]:
     """Grow the tree, judge completions by it within the budget, and return both with the counts of its bins.
 
     If one of them ended with a token that was not known to end any, all are judged again, by another tree.
@@ -151,9 +151,7 @@ def _judged_by_tree(
                 return tree, result, sample.counts
 
 
-def _enough_to_show(
-    requests: ServedOutcomes[Prefix], tree: Tree, counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _enough_to_show(requests: ServedOutcomes[Prefix], tree: Tree, counts: Integers) -> Integers:
     """Sample further until a single bin is certainly wrong, for the counterexample; return the counts."""
     with suppress(ContractError):
         while (
@@ -165,9 +163,7 @@ def _enough_to_show(
     return counts
 
 
-def _counterexample(
-    subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]
-) -> TextCounterexample | None:
+def _counterexample(subject: ServerSubject, tree: Tree, counts: Integers) -> TextCounterexample | None:
     """Return the most certainly wrong bin, as a share of its prompt's completions; None without one."""
     worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
     if worst is None:
@@ -187,7 +183,7 @@ def _counterexample(
 
 
 def _doubt_of_probabilities(
-    subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
+    subject: ServerSubject, context: Context, tree: Tree, counts: Integers, seconds: float
 ) -> str:
     """Return why the reported probabilities may be wrong, not the completions; "" if the completions are.
 

@@ -7,7 +7,7 @@ count there.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from typing import Final
@@ -81,8 +81,8 @@ def counted_too_often(counts: Mapping[tuple[int, int], int], tokens: int) -> str
     Completions without an accepted draft show the length: a wrong count of accepted ones cannot change them.
     """
     none_accepted = {drafted: count for (drafted, accepted), count in counts.items() if not accepted}
-    ways = product(range(1, tokens + 1), (False, True), (None, 0, 1, 2), (1, 2, 3))
-    possible = [_possible_counts(tokens, FixedDrafts(*way)) for way in ways]
+    ways = product([tokens], range(1, tokens + 1), (0, 1), (None, 0, 1, 2), (1, 2, 3))
+    possible = [_possible_counts(*way) for way in ways]
     fitting = [pairs for pairs in possible if all((drafted, 0) in pairs for drafted in none_accepted)]
     odd = [{pair: count for pair, count in counts.items() if pair not in pairs} for pairs in fitting]
     if not none_accepted or not odd:
@@ -100,34 +100,21 @@ def counted_too_often(counts: Mapping[tuple[int, int], int], tokens: int) -> str
     )
 
 
-@dataclass(frozen=True)
-class FixedDrafts:
-    """How calls draft ``length`` tokens each.
-
-    ``prefills``: the first token comes without a call. ``kept``: of the tokens that are left so many are not
-    drafted, None for drafts beyond the limit. Drafts of less than ``least`` tokens are not made.
-    """
-
-    length: int
-    prefills: bool
-    kept: int | None
-    least: int
-
-    def size(self, left: int) -> int:
-        """Return how many tokens a call drafts where so many are left."""
-        most = self.length if self.kept is None else min(self.length, max(left - self.kept, 0))
-        return most if most >= self.least else 0
-
-
 @cache
-def _possible_counts(tokens: int, drafts: FixedDrafts) -> frozenset[tuple[int, int]]:
+def _possible_counts(
+    tokens: int, length: int, start: int, kept: int | None, least: int
+) -> frozenset[tuple[int, int]]:
     """Return pairs of drafted and accepted tokens that the calls of a completion may add up to.
 
+    Each call drafts ``length`` tokens. ``start`` tokens come without a call. Of the tokens that are left
+    ``kept`` are not drafted, None for drafts beyond the limit; drafts of less than ``least`` are not made.
     Tokens that are accepted beyond the limit are counted or not.
     """
-    reached: dict[int, set[tuple[int, int]]] = {int(drafts.prefills): {(0, 0)}}
+    reached: dict[int, set[tuple[int, int]]] = {start: {(0, 0)}}
     for place in range(tokens):
-        left, size = tokens - place, drafts.size(tokens - place)
+        left = tokens - place
+        size = length if kept is None else min(length, max(left - kept, 0))
+        size = size if size >= least else 0
         for accepted in range(size + 1):
             for counted in {accepted, min(accepted, left)}:
                 after = reached.setdefault(min(place + accepted + 1, tokens), set())

@@ -2,24 +2,32 @@
 
 A request for one token has nothing to speculate on. So the log-probability that is reported of each token of
 a completion must be the one that a one-token request reports after the same tokens: up to rounding, and up to
-what equal requests differ by anyway. Nothing is estimated, so one completion decides.
+what equal requests differ by anyway. Nothing is estimated, so one completion decides. Scores of prompts are
+compared, too, if the server gives some.
 """
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.logprobs import ReportedLogprobs
+from spec_oracle.audit.logprobs import SEEN_MASS, Logs, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion
-from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.scores import wrong_scores
+from spec_oracle.servers.checks.distributions import SERVER_SCORED, Distributions
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
-from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
+from spec_oracle.servers.client.apis import SCORINGS, Scoring
+from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3
+SERVER_SCORED_PROMPTS: Final = (4, 12, 48)  # Tokens of prompts whose scores are compared, and the whole one.
+WRONG_SCORES: Final = 0.3  # Difference, besides that of equal requests, that no rounding explains, nats.
 
 
 def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
@@ -70,3 +78,57 @@ def compared(completion: Completion, number: int, distributions: Distributions) 
     for place in asked().differing():
         distributions.logs.pop(prefixes[place], None)
     return asked()
+
+
+def wrong_scores(known: Distributions) -> str:
+    """Say which prompts are scored otherwise than by one-token requests, "" if none is.
+
+    Scores before temperature and filters are right, where one-token requests report those after.
+    """
+    server = known.server
+    longest = max(range(len(server.prompts)), key=lambda number: len(server.prompts[number]))
+    (answer,) = server.complete([Ask(server.prompts[longest], SERVER_SCORED)])
+    text = server.ids((longest, answer.tokens))
+    lengths = [*(one for one in SERVER_SCORED_PROMPTS if one < len(text)), len(text)]
+    for scoring in SCORINGS:
+        try:
+            off = {length: _scored_off(known, text[:length], scoring) for length in lengths}
+        except OutOfTimeError:
+            raise
+        except ServerError:
+            continue
+        allowed = WRONG_SCORES + known.tolerance
+        if wrong := [length for length in lengths if off[length] > allowed]:
+            right = [length for length in lengths if length not in wrong]
+            others = f"; those of {_counted(right)} agree" if right else ""
+            differ = f"differ by up to {max(off.values()):.2g} nats from what one-token requests report"
+            return f"{scoring.name} of prompts of {_counted(wrong)} {differ} after the same tokens{others}"
+    return ""
+
+
+def _counted(lengths: Sequence[int]) -> str:
+    return f"{' and '.join(map(str, lengths))} tokens"
+
+
+def _scored_off(known: Distributions, text: tuple[int, ...], scoring: Scoring) -> float:
+    """Return the largest difference of scores and one-token requests at the last tokens of a text, nats."""
+    server = known.server
+    (rows,) = server.score([text], scoring, is_probe=True)
+    alone = Distributions(replace(server, prompts=(text[:1],)))
+    places = range(max(1, len(text) - SERVER_SCORED), len(text))
+    alone.fetch((0, text[1:place]) for place in places)
+    heat = server.sampling.temperature
+    pairs = ((alone.logs[0, text[1:place]] or {}, rows[place] or {}) for place in places)
+    return max((_off_in_shape(one, other, heat) for one, other in pairs), default=0.0)
+
+
+def _off_in_shape(one: Logs, other: Logs, heat: float) -> float:
+    """Return the least difference of two lists, nats: as they are, or before and after sampling filters."""
+    both = [
+        token for token in one.keys() & other.keys() if min(one[token], other[token]) > math.log(SEEN_MASS)
+    ]
+    if len(both) < 2:
+        return 0.0
+    first, second = (np.array([logs[token] for token in both]) for logs in (one, other))
+    first, second = first - first.mean(), second - second.mean()
+    return float(min(abs(first - scale * second).max() for scale in (1.0, heat, 1 / heat)))

@@ -34,7 +34,6 @@ from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions, Weights
-from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError, prefixes_of
@@ -217,7 +216,7 @@ class JudgedCompletions:
         """
         for known in (self.distributions, self.drafts):
             if known is not None:
-                fetch_along(known, completions)
+                known.fetch_along(completions)
         if scored := [self.scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
             self.evidence.add(joined(scored))
         self.completions += len(completions)

@@ -6,7 +6,7 @@ completions differ, too, and verification is not to blame.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -16,13 +16,12 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
 from spec_oracle.servers.checks.reference import compared
-from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
@@ -101,7 +100,7 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
         while len(apart.distances) < SERVER_MODEL_TOKENS:
             completions = along.sample(1)
             for one in (own, theirs):
-                fetch_along(one, completions)
+                one.fetch_along(completions)
             prefixes = [one for completion in completions for one in prefixes_of(completion, 1)]
             compare(prefixes, own, theirs, apart)
             server.tell("model", len(apart.distances), SERVER_MODEL_TOKENS)
@@ -155,20 +154,20 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     plans = rng.integers(len(server.prompts), size=SERVER_MODEL_SAMPLES).tolist()
 
     def first_tokens(one: Server) -> ServedOutcomes[Prefix]:
-        found, numbers = list[Prefix](), iter(plans)
+        numbers = iter(plans)
 
-        def more(count: int) -> None:
+        def more(count: int) -> Iterator[Prefix]:
             chosen = list(islice(numbers, count))
             answers = one.stream([Ask(server.prompts[number], 1) for number in chosen])
             for number, answer in zip(chosen, answers, strict=True):
-                found.append((number, answer.tokens))
-            server.tell("model, one token", len(found), SERVER_MODEL_SAMPLES)
+                yield number, answer.tokens
+            server.tell("model, one token", len(outcomes.found), SERVER_MODEL_SAMPLES)
 
-        return ServedOutcomes(more, found)
+        outcomes = ServedOutcomes(more)
+        return outcomes
 
-    theirs = Experiment("those of the reference server", "1 token", dict, first_tokens(reference))
-    what = "requests for one token"
-    ours = Experiment(what, "1 token", dict, first_tokens(server))
+    ours = ("requests for one token", first_tokens(server))
+    theirs = ("those of the reference server", first_tokens(reference))
     sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
     found = compared(ours, theirs, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
     if found.status is not Status.FAILED:

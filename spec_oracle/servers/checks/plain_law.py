@@ -3,12 +3,12 @@
 Its completions are judged by these. Where samples follow others, nothing can be said of completions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.effort import FIRST_LOOK
 from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells
@@ -34,15 +34,14 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     known = {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
     if not known:
         return inconclusive(f"{TOO_FEW}; {lists_too_few(subject.server) or 'use --top-k, or temperature 1'}")
-    prefixes, tokens = list(known), list[OneToken]()
+    prefixes = list(known)
 
-    def more(count: int) -> None:
+    def more(count: int) -> Iterator[OneToken]:
         chosen = rng.integers(len(prefixes), size=count)
-        for one in reported.samples([prefixes[place] for place in chosen]):
-            tokens.append(one)
-        subject.server.tell("plain-law", len(tokens), 0)
+        yield from reported.samples([prefixes[place] for place in chosen])
+        subject.server.tell("plain-law", len(requests.found), 0)
 
-    requests = ServedOutcomes(more, tokens)
+    requests = ServedOutcomes(more)
     what = f"one token after {len(prefixes)} prefixes, probabilities {reported.reading}"
     experiment = Experiment(
         what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
@@ -77,7 +76,7 @@ def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
     number = {outcome: cell for cell, outcome in enumerate(outcomes)}
     masses, errors = np.array([[mass, error] for _, _, mass, error in listed], dtype=np.float64).T
 
-    def cells_of(found: Sequence[tuple[Prefix, Token]]) -> NDArray[np.int64]:
+    def cells_of(found: Sequence[tuple[Prefix, Token]]) -> Integers:
         cells = [number.get(one, number[one[0], None]) for one in found]
         return np.array(cells, dtype=np.int64)
 

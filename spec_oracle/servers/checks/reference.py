@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -41,7 +41,6 @@ from spec_oracle.statistics.cells import MIN_EXPECTED
 
 AT_ONCE = 512
 
-Counts: TypeAlias = NDArray[np.int64]
 Keyed: TypeAlias = tuple[Any, ...]
 """The number of a prompt and the tokens after it."""
 Bin: TypeAlias = tuple[Keyed, bool]
@@ -67,15 +66,13 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
 
 def compare_completions(
     ours: Completions, theirs: Completions, plan: ServerPlan, context: Context
-) -> tuple[LawResult, Counts, list[Bin]]:
+) -> tuple[LawResult, Integers, list[Bin]]:
     """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
-    both = [ServedOutcomes(one.sample, one.found, plan.requests or math.inf) for one in (ours, theirs)]
-    size = f"{ours.length} tokens"
-    reference = Experiment("completions of the reference server", size, dict, both[1])
-    what = f"completions of {size}"
-    own = Experiment(what, size, dict, both[0], shown=_in_words)
+    both = [ServedOutcomes(one.more, one.found, plan.requests or math.inf) for one in (ours, theirs)]
+    own = (f"completions of {ours.length} tokens", both[0])
+    reference = ("completions of the reference server", both[1])
     sizes = Effort(tv=math.inf, wanted=plan.detect, look=AT_ONCE)
-    result = compared(own, reference, context, sizes, table=prefix_counts)
+    result = compared(own, reference, context, sizes, table=prefix_counts, shown=_in_words)
     if (ended := both[0].ended or both[1].ended) and result.status is Status.PASSED:
         ended = f"{result.detail}; ended early: {ended}"
         result = replace(result, status=Status.INCONCLUSIVE, detail=ended)
@@ -88,7 +85,7 @@ def _in_words(found: Bin) -> str:
     return f"{what} after prompt {number + 1}" if number >= 0 else "rare ones"
 
 
-def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin]) -> TextCounterexample:
+def _counterexample(subject: ServerSubject, counts: Integers, bins: Sequence[Bin]) -> TextCounterexample:
     """Show the bin that counts most against equal distributions, among the completions after its prompt."""
     first, second = counts / counts.sum(axis=1, keepdims=True)
     prefix, is_other = bins[int(np.argmax(abs(first - second) / np.sqrt(counts.sum(axis=0))))]
@@ -101,7 +98,7 @@ def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin])
     )
 
 
-def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Counts, list[Bin]]:
+def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Integers, list[Bin]]:
     """Return counts int [2, C] of two samples of completions by common prefixes, and these.
 
     A prefix is followed as long as the completions that share it, of both samples, suffice for a bin; at
@@ -180,11 +177,14 @@ def _takes(server: Server, fields: Fields) -> bool:
 
 USUAL_CELLS: Final = 100  # Of outcomes that are compared, by which their number is planned.
 
-Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[NDArray[np.int64], Sequence[Any]]]
-"""Counts two samples in cells of its choice: int [2, C], and the outcome of each cell."""
+Samples: TypeAlias = tuple[str, Callable[[int], Sequence[Any]]]
+"""What is sampled, in words, and a function that samples so many."""
+
+Table: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], tuple[Integers, Sequence[Any]]]
+"""Integers two samples in cells of its choice: int [2, C], and the outcome of each cell."""
 
 
-def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.int64], Sequence[Any]]:
+def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[Integers, Sequence[Any]]:
     """Return counts int [2, C] of two samples by outcome, and the outcomes in an order of their own."""
     tallies = Counter(first), Counter(second)
     every = sorted(tallies[0] | tallies[1], key=repr)
@@ -192,47 +192,46 @@ def by_outcome(first: Sequence[Any], second: Sequence[Any]) -> tuple[NDArray[np.
 
 
 def compared(
-    own: Experiment,
-    reference: Experiment,
+    own: Samples,
+    reference: Samples,
     context: Context,
     effort: Effort,
     *,
     table: Table = by_outcome,
     cells: int = USUAL_CELLS,
+    shown: Callable[[Any], str] = str,
 ) -> LawResult:
-    """Decide whether two experiments have one distribution, where neither is known.
+    """Decide whether two samples are of one distribution, where neither is known.
 
-    As many of each are run in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
-    allows; ``table`` counts them.
+    As many of each are taken in turn as detect ``effort.tv`` between so many ``cells``, or as the budget
+    allows; ``table`` counts them, ``shown`` says what a cell holds.
     """
-    sides, found, started = (own, reference), (list[Any](), list[Any]()), time.monotonic()
+    sides, found, started = (own[1], reference[1]), (list[Any](), list[Any]()), time.monotonic()
     needed, size = _needed_by_homogeneity(effort.wanted or effort.tv, cells, context.rate), effort.pilot
     while (before := len(found[1])) < needed:
         for some, side in zip(found, sides, strict=True):
-            some.extend(side.many(min(size, needed - before)))
+            some.extend(side(min(size, needed - before)))
         if len(found[1]) == before or time.monotonic() - started > effort.share * context.budget:
             break
         size = min(2 * size, effort.look)
     counts, outcomes = table(*found)
     fit = homogeneity(*counts, alpha=context.rate)
-    what = f"{own.what}: {fit.draws[0]:,} samples"
+    what = f"{own[0]}: {fit.draws[0]:,} samples"
     tv = fit.smallest_detectable_tv
     least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
-    status, detail = Status.PASSED, f"{what} are distributed as {reference.what}{least}"
+    status, detail = Status.PASSED, f"{what} are distributed as {reference[0]}{least}"
     if not fit.passed:
         shares = counts / counts.sum(axis=1, keepdims=True)
         worst = int(abs(shares[0] - shares[1]).argmax())
-        status, detail = Status.FAILED, f"{what} are distributed otherwise than {reference.what}"
+        status, detail = Status.FAILED, f"{what} are distributed otherwise than {reference[0]}"
         if outcomes:
-            detail += f"; {shares[0, worst]:.3g} of them are {own.shown(outcomes[worst])}, not "
+            detail += f"; {shares[0, worst]:.3g} of them are {shown(outcomes[worst])}, not "
             detail += f"{shares[1, worst]:.3g}"
     elif tv > effort.tv:
         status, detail = Status.INCONCLUSIVE, f"{what} are too few to show a defect{least}; raise --budget"
-    measured = Measured(context.rate, fit.draws[0], None, own.tokens, tv if tv < 1 else None)
-    findings = Findings(smallest_detectable_tv=tv)
-    return LawResult(
-        "", status, detail, How.SAMPLED, measured, Remarks((f"{own.what}: {fit}",)), findings=findings
-    )
+    measured = Measured(context.rate, fit.draws[0], detectable=tv if tv < 1 else None)
+    remarks, findings = Remarks((f"{own[0]}: {fit}",)), Findings(smallest_detectable_tv=tv)
+    return LawResult("", status, detail, How.SAMPLED, measured, remarks, findings=findings)
 
 
 def _needed_by_homogeneity(tv: float, cells: int, rate: float) -> int:

@@ -8,9 +8,9 @@ server (`spec_oracle.servers.checks.reference`).
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -23,18 +23,7 @@ from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.fields import (
-    JSON,
-    SCHEMA_FIELDS,
-    Axes,
-    Combination,
-    Fields,
-    Trial,
-    Tried,
-    combinations_of,
-    known_axes,
-    left_of_schema,
-)
+from spec_oracle.servers.checks.fields import Axes, Combination, Trial, Tried, combinations_of, known_axes
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.reference import reference_trials
@@ -60,7 +49,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     if wrong:
         return failed(wrong, alpha=context.rate, how=How.SAMPLED)
     axes, unknown = known_axes(subject.distributions)
-    subject.grammars = [fields for _, fields in axes.get("grammar", [])[1:]]
+    subject.grammar = dict(axes.get("grammar", ())).get("on", {})
     trials: list[Trial] = [
         partial(judge_by_rows, subject, one, number) for number, one in enumerate(combinations_of(axes))
     ]
@@ -79,32 +68,6 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     measured = replace(result.measured, alpha=context.rate)
     result = replace(result, measured=measured, remarks=replace(result.remarks, coverage=coverage))
     return unless_unconfirmed(result, context)
-
-
-@dataclass
-class _Left(Distributions):
-    """Distributions under a JSON schema, each by a request under a grammar of the rest of the text.
-
-    A one-token request under the schema itself would begin its text anew.
-    """
-
-    pieces: dict[Token, str] = field(default_factory=dict, init=False)
-
-    def ask(self, prefix: Prefix, listed: int) -> Ask:
-        """Return the request for the token after a prefix."""
-        return replace(super().ask(prefix, listed), fields=self._left(prefix) or {})
-
-    def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
-        """Ask for the distributions that are not known yet; there is none once the text may be over."""
-        prefixes = list(prefixes)
-        self.logs.update((one, None) for one in prefixes if one not in self.logs and self._left(one) is None)
-        super().fetch(prefixes, together=together)
-
-    def _left(self, prefix: Prefix) -> Fields | None:
-        for token in prefix[1]:
-            if token not in self.pieces:
-                self.pieces[token] = self.server.text([token]) or ""
-        return left_of_schema("".join(self.pieces[token] for token in prefix[1]))
 
 
 def judge_by_rows(subject: ServerSubject, combination: Combination, number: int, context: Context) -> Tried:
@@ -151,9 +114,6 @@ def judge_by_rows(subject: ServerSubject, combination: Combination, number: int,
 def _rows(subject: ServerSubject, combination: Combination) -> Distributions:
     """Return the next-token distributions under a combination."""
     rows = Distributions(combination.of(subject.server))
-    if JSON in combination.words.values():
-        others = {name: one for name, one in combination.fields.items() if name not in SCHEMA_FIELDS}
-        rows = _Left(replace(combination, fields=others).of(subject.server))
     rows.reading = subject.distributions.reading
     rows.along = (rows, None)  # scores of prompts know no penalties
     return rows
@@ -173,7 +133,7 @@ def _are_rows_wrong(
 
 def _noise(rows: Distributions) -> float:
     """Return by how much the distributions after the prompts differ when asked for again, nats."""
-    again = type(rows)(rows.server)
+    again = Distributions(rows.server)
     roots: list[Prefix] = [(number, ()) for number in range(len(rows.server.prompts))]
     rows.fetch(roots)
     again.fetch(roots)

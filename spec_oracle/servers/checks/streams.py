@@ -6,17 +6,17 @@ together by chance.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks.reference import compared
@@ -112,22 +112,22 @@ def _neighbouring_seeds(
         seeds = rng.integers(2**31 - 1, size=width)
         return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
 
-    return concurrent(subject, asks, lambda some: near.extend(zip(some[::2], some[1::2], strict=True)), near)
+    return concurrent(subject, asks, lambda some: zip(some[::2], some[1::2], strict=True), near)
 
 
 def _in_turn(subject: ServerSubject) -> ServedOutcomes[Pair]:
     """Return pairs of completions without a seed, of requests that were sent one after the other."""
-    turns, before = list[Pair](), list[Tokens]()
+    before = list[Tokens]()
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
 
-    def add(some: Sequence[Tokens]) -> None:
+    def pairs(some: Sequence[Tokens]) -> Iterator[Pair]:
         if before:
-            turns.extend(zip(before, some, strict=True))
+            yield from zip(before, some, strict=True)
             before.clear()
         else:
             before.extend(some)
 
-    return concurrent(subject, lambda: asks, add, turns)
+    return concurrent(subject, lambda: asks, pairs, [])
 
 
 def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
@@ -178,15 +178,15 @@ def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
 def concurrent(
     subject: ServerSubject,
     asks: Callable[[], Sequence[Ask]],
-    add: Callable[[Sequence[Tokens]], object],
+    of: Callable[[Sequence[Tokens]], Iterable[Outcome]],
     found: list[Outcome],
 ) -> ServedOutcomes[Outcome]:
-    """Return the outcomes of sets of concurrent requests, sent in turn; ``add`` adds those of a set."""
+    """Return the outcomes ``of`` sets of concurrent requests, sent in turn; those in ``found`` come first."""
 
-    def more(count: int) -> None:
+    def more(count: int) -> Iterator[Outcome]:
         goal = len(found) + count
         while len(found) < goal:
-            add([answer.tokens for answer in subject.server.complete(asks())])
+            yield from of([answer.tokens for answer in subject.server.complete(asks())])
             subject.server.tell("concurrent requests", len(found), 0)
 
     return ServedOutcomes(more, found)
@@ -202,11 +202,10 @@ def independent(
     far = sampled_apart(subject, context.budget)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    apart = "pairs of completions that were sampled at different times"
-    by_chance = Experiment(apart, "2 completions", dict, ServedOutcomes(None, random))
-    near = Experiment(f"completions of {what}", "2 completions", dict, pairs)
+    apart = ("pairs of completions that were sampled at different times", ServedOutcomes(None, random))
     sizes = Effort(tv=SERVER_PAIRS_TV, look=AT_ONCE, wanted=SERVER_PAIRS_WANTED)
-    result = compared(near, by_chance, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
+    near = (f"completions of {what}", pairs)
+    result = compared(near, apart, context, sizes, table=_by_groups, cells=2 * GROUPS**2)
     if result.status is not Status.FAILED:
         return result
     return replace(result, detail=f"{result.detail}: such requests share random numbers, or answers")
@@ -217,17 +216,15 @@ def alike(
 ) -> CheckResult:
     """Judge whether completions are distributed like ordinary ones, sampled without a seed."""
     alone = ServedOutcomes(None, sampled_apart(subject, context.budget))
-    others = Experiment("those of ordinary requests", "1 completion", dict, alone)
-    own = Experiment(what, "1 completion", dict, some)
     sizes = Effort(tv=SERVER_ALIKE_TV, look=AT_ONCE, wanted=SERVER_ALIKE_WANTED)
-    return compared(own, others, context, sizes)
+    return compared((what, some), ("those of ordinary requests", alone), context, sizes)
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     """Return completions of the first prompt: those of `joint`, and new ones if these are too few."""
     of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
-    apart = concurrent(subject, lambda: asks, more.extend, more)
+    apart = concurrent(subject, lambda: asks, list, more)
     while len(of_joint) + len(more) < 2 * effort.SERVER_PAIRS and not apart.is_over:
         apart(len(more) + 1 - apart.given)
         if time.monotonic() > end:
@@ -235,7 +232,7 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     return of_joint + more
 
 
-def _by_groups(near: Sequence[Pair], random: Sequence[Pair]) -> tuple[NDArray[np.int64], Sequence[str]]:
+def _by_groups(near: Sequence[Pair], random: Sequence[Pair]) -> tuple[Integers, Sequence[str]]:
     counts = np.zeros((2, 2 * GROUPS**2), dtype=np.int64)
     for own, pairs in zip(counts, (near, random), strict=True):
         for one, two in pairs:

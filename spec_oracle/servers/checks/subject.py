@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -87,10 +87,6 @@ class ServerPlan:
             if tokens is not None and tokens < 2:
                 few = f"{name}: expected at least 2, got {tokens}"
                 raise InvalidInputError(f"{few}; nothing speculates on the first")
-        if self.requests is not None and self.requests < 1:
-            raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
-        if not 0 < self.detect < 1:
-            raise InvalidInputError(f"detect: expected a total variation in (0, 1), got {self.detect}")
 
     @property
     def coarse(self) -> float:
@@ -123,10 +119,14 @@ class Completions:
     counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
-        """Sample so many more, and return them; completions that came before an error stay in ``found``.
+        """Sample so many more, and return them; completions that came before an error stay in ``found``."""
+        before = len(self.found)
+        for one in self.more(count, pilot):
+            self.found.append(one)
+        return self.found[before:]
 
-        In a ``pilot`` of so many completions progress is shown.
-        """
+    def more(self, count: int, pilot: int = 0) -> Iterator[Prefix]:
+        """Yield so many further completions, for ``found``; in a ``pilot`` of so many progress is shown."""
         prompts = self.server.prompts
         numbers = self._rng.integers(len(prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
@@ -138,19 +138,17 @@ class Completions:
             Ask(prompts[n], self.length, int(seed) if self.seeded else None, fields=self.fields)
             for n, seed in zip(numbers, seeds, strict=True)
         ]
-        before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
-            self.found.append((int(number), answer.tokens))
+            yield int(number), answer.tokens
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or impossible_counts(answer)
             is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1
-        return self.found[before:]
 
-    def pilot(self, seconds: float) -> float:
-        """Sample a few, for so many seconds at most, and return the pace, in completions a second."""
+    def pilot(self, seconds: float) -> None:
+        """Sample a few, for so many seconds at most, to know the ``pace``."""
         start, before = self.server.client.now(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
@@ -158,7 +156,6 @@ class Completions:
             self.sample(some, pilot=effort.SERVER_PILOT)
             done, past = len(self.found) - before, self.server.client.now() - start
         self.pace = done / max(past, 1e-9)
-        return self.pace
 
     def counted(self) -> DraftCounts:
         """Return the counts of drafts that the answers report, or else the server's counters."""
@@ -179,12 +176,12 @@ class Completions:
 class ServedOutcomes(Generic[Outcome]):
     """The outcomes of requests, for an experiment: so many at a call, each outcome of ``found`` once.
 
-    ``more``, if it is given, samples further ones, up to ``most``. After an error of the server, or at the
+    ``more``, if it is given, yields further ones, up to ``most``. After an error of the server, or at the
     end of the time, it is not called again; ``ended`` says why, "" if only the time is up. Raises
     `ServerError` if there is no outcome by then.
     """
 
-    more: Callable[[int], object] | None
+    more: Callable[[int], Iterable[Outcome]] | None
     found: list[Outcome] = field(default_factory=list)
     most: float = math.inf
     given: int = field(default=0, init=False)
@@ -196,7 +193,8 @@ class ServedOutcomes(Generic[Outcome]):
         missing = int(min(self.given + count, self.most)) - len(self.found)
         if self.more is not None and missing > 0 and not self.is_over:
             try:
-                self.more(missing)
+                for one in self.more(missing):
+                    self.found.append(one)
             except ServerError as error:
                 self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
                 if not self.found:
@@ -214,8 +212,8 @@ class ServerSubject:
     without speculation, None without one. ``draft`` is the draft model: its probabilities only order the
     tokens that are judged. ``record`` is called with each long completion, its known distributions, and those
     of the draft. ``sampled_apart`` are completions of the first prompt, sampled at other times than those of
-    `joint`; ``grammars`` the fields of a grammar and of a JSON schema, if the server has them. Only
-    completions of ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
+    `joint`; ``grammar`` has the fields of a grammar, if the server knows one. Only completions of
+    ``drafts_from`` tokens or more draft, as far as is known; None if shorter ones do, or none.
     """
 
     name: str
@@ -227,7 +225,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
-    grammars: Sequence[Mapping[str, Json]] = ()
+    grammar: Mapping[str, Json] = field(default_factory=dict)
     drafts_from: int | None = None
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1

@@ -38,12 +38,6 @@ class LlamaCpp:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
         return Request("/completion", {**body, **sampling.fields, **ask.fields})
 
-    def together(self, asks: Sequence[Ask], sampling: Sampling) -> Request:
-        """Return one request for asks that differ in their prompts only; the answer is a list."""
-        request = self.request(asks[0], sampling)
-        prompts = [list(ask.prompt) for ask in asks]
-        return Request(request.path, {**(request.body or {}), "prompt": prompts}, is_probe=True)
-
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
         timings, finish = data.get("timings") or {}, data.get("stop_type", "")

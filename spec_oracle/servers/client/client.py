@@ -15,12 +15,12 @@ import math
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Self
@@ -60,7 +60,7 @@ TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
 
 
 class AgainError(Exception):
-    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
+    """One attempt failed for a ``cause``; ``is_doubtful`` if an answer may have been under way.
 
     ``message`` is what a server in working order says of a request that it fails at.
     """
@@ -107,23 +107,16 @@ class Limits:
     concurrency: int = 4
     pause: float = 0.25
 
-    def __post_init__(self) -> None:
-        for name in ("attempts", "concurrency"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not self.timeout > 0:
-            raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
-
 
 @dataclass
 class Client:
     """Sends requests to one server, and to nothing else: no proxies, no redirects, TLS verified.
 
     ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
-    nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked. No request
-    goes on after ``end``, on the clock of `time.monotonic`. ``ordinary`` is a request that was answered:
-    where another one fails each time, and this one is answered still, the other one is refused. ``kept`` are
-    answers of an earlier run, which count again; ``saved`` seconds went into these then.
+    nowhere else. No request goes on after ``end``, on the clock of `time.monotonic`. ``ordinary`` is a
+    request that was answered: where another one fails each time, and this one is answered still, the other
+    one is refused. ``kept`` are answers of an earlier run, which count again; ``saved`` seconds went into
+    these then.
     """
 
     url: str
@@ -132,8 +125,6 @@ class Client:
     end: float = math.inf
     kept: KeptAnswers | None = None
     saved: float = field(default=0.0, init=False)
-    requests: int = field(default=0, init=False)
-    failures: Counter[str] = field(default_factory=Counter, init=False)
     ordinary: Request | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -148,7 +139,7 @@ class Client:
         self._addresses: dict[str, httpx.URL] = {}
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
-        self._answered, self._slowest = 0, 0.0
+        self._numbers, self._answered, self._slowest = count(1), 0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -212,9 +203,7 @@ class Client:
         return time.monotonic() + self.saved
 
     def _answer(self, request: Request) -> Reply:
-        with self._lock:
-            self.requests += 1
-            number = self.requests
+        number = next(self._numbers)
         is_doubtful, cause, messages = False, "", []
         for attempt in range(self.limits.attempts):
             if self._ended:
@@ -232,8 +221,6 @@ class Client:
                 is_doubtful |= error.is_doubtful
                 cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
                 messages.append(error.message)
-                with self._lock:
-                    self.failures[cause] += 1
             else:
                 with self._lock:
                     self._answered += 1

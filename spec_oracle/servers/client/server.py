@@ -3,9 +3,10 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Final, TypeAlias, cast
 
 from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Sampling, Token
@@ -23,8 +24,6 @@ from spec_oracle.servers.client.apis import (
 )
 from spec_oracle.servers.client.client import Client, Request
 from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
-
-APIS: Final = ("openai", "llama.cpp")
 
 _FLIPS = (
     "tails, heads, heads, tails, heads, tails, tails, tails, heads, heads, tails, heads, tails, heads, heads,"
@@ -64,13 +63,8 @@ class Server:
     progress: Progress = lambda *_, **__: None
     ends: set[Token] = field(default_factory=set)
     """Tokens that were seen to end a completion."""
-    refused_lists: bool = False
-    """Whether a request with several prompts has failed."""
-
-    @property
-    def takes_lists(self) -> bool:
-        """Whether one request may have several prompts, as far as is known."""
-        return isinstance(self.api, LlamaCpp) and not self.refused_lists
+    takes_lists: bool = False
+    """Whether one request may have several prompts, as far as is known."""
 
     def complete(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return all of `stream`."""
@@ -99,17 +93,17 @@ class Server:
         batch, up to twice as fast.
         """
         alike = all(replace(ask, prompt=asks[0].prompt) == asks[0] for ask in asks)
-        if isinstance(self.api, LlamaCpp) and self.takes_lists and alike and len(asks) > 1:
+        if self.takes_lists and alike and len(asks) > 1:
+            one = self.api.request(asks[0], self.sampling)
+            body = {**(one.body or {}), "prompt": [list(ask.prompt) for ask in asks]}
             try:
-                (answer,) = self.client.ask([self.api.together(asks, self.sampling)])
-                return [
-                    self._known(ask, read(self.api, data))
-                    for ask, data in zip(asks, answer.data, strict=True)
-                ]
+                (answer,) = self.client.ask([Request(one.path, body, is_probe=True)])
+                pairs = zip(asks, answer.data, strict=True)
+                return [self._known(ask, read(self.api, data)) for ask, data in pairs]
             except OutOfTimeError:
                 raise
             except (ServerError, TypeError, ValueError):
-                self.refused_lists = True
+                self.takes_lists = False
         return self.complete(asks)
 
     def _known(self, ask: Ask, found: Completion) -> Completion:
@@ -184,8 +178,6 @@ def connect(
 
     ``prompts`` are texts, or JSON lists of token ids. Raises `ServerError`, `InvalidInputError`.
     """
-    if api not in ("", *APIS):
-        raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
     client.url = client.url.removesuffix("/v1")
     if api != "openai" and (_is_llama_cpp(client) or api):
         spoken: Api = LlamaCpp(model)
@@ -238,19 +230,19 @@ def _read_prompt(text: str) -> Prompt:
 
 def _negotiated(server: Server) -> Server:
     """Return the server with the fields and the number of log-probabilities that it agrees to."""
-    extras: list[Mapping[str, object]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
+    ways: list[Api] = [server.api]
+    if isinstance(server.api, OpenAI):
+        ways.append(replace(server.api, extra={}))
     refusal = ServerError("nothing was asked")
-    for listed in (*LISTINGS, 0):
-        for extra in extras:
-            api = replace(server.api, extra=extra) if isinstance(server.api, OpenAI) else server.api
-            tried = replace(server, api=api, listed=listed)
-            try:
-                (completion,) = tried.complete([Ask(tried.prompts[0], 1, listed=listed)])
-            except RefusedError as error:
-                refusal = error
-                continue
-            server.client.ordinary = tried.api.request(Ask(tried.prompts[0], 1), tried.sampling)
-            return replace(tried, listed=listed if completion.logs else 0)
+    for listed, api in product((*LISTINGS, 0), ways):
+        tried = replace(server, api=api, listed=listed, takes_lists=isinstance(api, LlamaCpp))
+        try:
+            (completion,) = tried.complete([Ask(tried.prompts[0], 1, listed=listed)])
+        except RefusedError as error:
+            refusal = error
+            continue
+        server.client.ordinary = api.request(Ask(tried.prompts[0], 1), tried.sampling)
+        return replace(tried, listed=listed if completion.logs else 0)
     raise refusal
 
 

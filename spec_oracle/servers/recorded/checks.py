@@ -38,9 +38,9 @@ from spec_oracle.audit.results import (
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Rows
+from spec_oracle.servers.checks.logprobs import WRONG_SCORES
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, result_of_distances
-from spec_oracle.servers.checks.scores import WRONG_SCORES, fetch_along
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
@@ -164,7 +164,7 @@ class Transcripts:
         unknown: Sequence[None] = [None] * len(transcript.tokens)
         reference.logs = {} if self._is_served else _by_prefix(transcript.tokens, rows or unknown)
         if self._is_served:
-            fetch_along(reference, [(0, transcript.tokens)])
+            reference.fetch_along([(0, transcript.tokens)])
         if drafts is not None:
             drafts.logs = _by_prefix(transcript.tokens, transcript.draft_rows or unknown)
 

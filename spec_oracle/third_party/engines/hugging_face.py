@@ -5,12 +5,14 @@ every random number can be traced. Next-token distributions are those of `genera
 drafter.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
+
+from spec_oracle.third_party.engines import Ids, OnCall
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +107,7 @@ class TransformersEngine:
         self.stop_tokens, self.stop_sequences = option.stop_tokens, option.stop_sequences
         self.drafted = self.accepted = 0
 
-    def next_token_probs(self, context: Sequence[int]) -> Tensor:
+    def next_token_probs(self, context: Ids) -> Tensor:
         """Return the distribution of the next token, all processors included, [V]."""
         (prompt,) = self.prompts
         if self.option.from_prompt and (*context[: len(prompt)],) == prompt and len(context) > len(prompt):
@@ -113,7 +115,7 @@ class TransformersEngine:
         output = self._run(context, 1, return_dict_in_generate=True, output_scores=True)
         return self._row(output.scores[0][0])
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
+    def rows_along(self, prompt: Ids, completion: Ids) -> list[Tensor]:
         """Return the distributions of target-only decoding whose samples are these tokens, T times [V]."""
         import torch
 
@@ -128,16 +130,12 @@ class TransformersEngine:
             return scores.softmax(-1)
         return scores.new_zeros(scores.shape).index_fill(0, scores.argmax(), 1.0)
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return self.steps(prompt, max_new_tokens, seed)
 
     def steps(
-        self,
-        prompt: Sequence[int],
-        max_new_tokens: int,
-        seed: int | None = None,
-        on_call: Callable[[list[int]], None] = lambda _: None,
+        self, prompt: Ids, max_new_tokens: int, seed: int | None = None, on_call: OnCall = lambda _: None
     ) -> list[int]:
         """Decode speculatively; hand what each call emits to ``on_call``."""
         self.drafted = self.accepted = 0
@@ -145,7 +143,7 @@ class TransformersEngine:
         with self.drafting() as arguments, mock.patch.object(self.model, "_get_candidate_generator", make):
             return self._text(prompt, max_new_tokens, seed, **arguments)
 
-    def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
+    def reported(self, prompt: Ids, max_new_tokens: int) -> tuple[list[int], list[float], None]:
         """Decode speculatively; return the tokens, and the log-probabilities by ``output_scores``."""
         with self.drafting() as arguments:
             found = self._run(
@@ -157,18 +155,16 @@ class TransformersEngine:
         ]
         return tokens, logs + [float("nan")] * (len(found.scores) - len(tokens)), None
 
-    def raw_probs(self, context: Sequence[int]) -> Tensor:
+    def raw_probs(self, context: Ids) -> Tensor:
         """Return the distribution of the model itself, no processor included, [V]."""
         output = self._run(context, 1, return_dict_in_generate=True, output_logits=True)
         return output.logits[0][0].softmax(-1)
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         return self._text(prompt, max_new_tokens, seed)
 
-    def _text(self, prompt: Sequence[int], count: int, seed: int | None, **arguments: object) -> list[int]:
+    def _text(self, prompt: Ids, count: int, seed: int | None, **arguments: object) -> list[int]:
         import torch
 
         if seed is not None:
@@ -176,7 +172,7 @@ class TransformersEngine:
         text: list[int] = self._run(prompt, count, **arguments)[0].tolist()
         return text[self.option.padding + len(prompt) :]
 
-    def _run(self, context: Sequence[int], count: int, **arguments: object) -> "GenerateOutput":
+    def _run(self, context: Ids, count: int, **arguments: object) -> "GenerateOutput":
         import torch
 
         ids = torch.tensor([[0] * self.option.padding + [*context]])
@@ -188,7 +184,7 @@ class TransformersEngine:
         return self.model.generate(ids, attention_mask=mask, **given)
 
     def _watched(
-        self, make: Callable[..., "CandidateGenerator"], prompt: int, on_call: Callable[[list[int]], None]
+        self, make: Callable[..., "CandidateGenerator"], prompt: int, on_call: OnCall
     ) -> Callable[..., "CandidateGenerator"]:
         """Return what makes a generator of candidates whose drafts are counted, and calls shown."""
         before = self.option.padding + prompt

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Logits: TypeAlias = "mx.array"
 Tokens: TypeAlias = "mx.array"
 Processor: TypeAlias = Callable[[Tokens, Logits], Logits]
+Sampler: TypeAlias = Callable[[Logits], Tokens]
 
 VOCAB = 3
 
@@ -48,6 +51,33 @@ def randomised(made: "Module", seed: int, scale: float = 0.45) -> "Module":
     return made
 
 
+def law(logits: Logits) -> Floats:
+    """Return the distributions of logits or log-probabilities, [..., V]."""
+    weights = np.exp(np.array(logits, dtype=np.float64))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def draw(logits: Logits) -> Tokens:
+    """Sample a token with `random` from each of these logits or log-probabilities [..., V]."""
+    import mlx.core as mx
+
+    rows = law(logits)
+    *shape, vocab = rows.shape
+    tokens = [random.choices(range(vocab), row)[0] for row in rows.reshape(-1, vocab).tolist()]  # noqa: S311
+    return mx.array(tokens, mx.uint32).reshape(shape)
+
+
+def emitting(tokens: Ids, seen: list[Logits]) -> Sampler:
+    """Return a sampler that emits these tokens, and adds to ``seen`` what it samples from, [1, V] each."""
+    import mlx.core as mx
+
+    def sampler(logits: Logits) -> Tokens:
+        seen.append(logits)
+        return mx.array([(*tokens, 0)[len(seen) - 1]], mx.uint32)  # one token is sampled ahead
+
+    return sampler
+
+
 class MlxLmEngine:
     """`speculative_generate_step` with one filter and some processors; it keeps the engine contract."""
 
@@ -68,50 +98,37 @@ class MlxLmEngine:
         """Share the models: every completion begins with caches of its own."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token, filter and processors included, [V]."""
-        row: NDArray[np.float64] = self._laws(self._next(context))[0]
+        row: Floats = self.rows_along(context, [0])[0]
         return row
 
-    def raw_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def raw_probs(self, context: Ids) -> Floats:
         """Return the distribution that mlx-lm reports: processors included, before the filter, [V]."""
-        return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
+        return np.asarray(np.exp(np.array(self._along(context, [0])[0], dtype=np.float64))[0])
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
-        return np.concatenate([self._laws(logprobs) for logprobs in self._along(prompt, completion)])
+        return np.concatenate([law(self.keep(logprobs)) for logprobs in self._along(prompt, completion)])
 
-    def _next(self, context: Sequence[int]) -> Logits:
-        """Return the log-probabilities of the next token of target-only decoding, [1, V]."""
-        return self._along(context, [0])[0]
-
-    def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> list[Logits]:
+    def _along(self, prompt: Ids, tokens: Ids) -> list[Logits]:
         """Return the log-probabilities of target-only decoding that emits these tokens, T times [1, V]."""
-        import mlx.core as mx
-
         seen: list[Logits] = []
-
-        def look(logprobs: Logits) -> Tokens:
-            seen.append(logprobs)
-            return mx.array([(*tokens, 0)[len(seen) - 1]], mx.uint32)  # mlx-lm samples one token ahead
-
-        self._plain(prompt, len(tokens), look)
+        self._plain(prompt, len(tokens), emitting(tokens, seen))
         return seen[: len(tokens)]
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
 
-    def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
+    def reported(self, prompt: Ids, max_new_tokens: int) -> tuple[list[int], list[float], None]:
         """Decode speculatively; return the tokens, and the log-probabilities that are reported of them."""
         steps = [
             (int(token), float(row[int(token)])) for token, row, _ in self._steps(prompt, max_new_tokens)
         ]
         return [token for token, _ in steps], [log for _, log in steps], None
 
-    def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> Iterator[list[int]]:
+    def steps(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> Iterator[list[int]]:
         """Decode speculatively; yield what each call emits: accepted drafts, and a token that is none."""
         if seed is not None:
             random.seed(seed)
@@ -126,7 +143,7 @@ class MlxLmEngine:
                 yield emitted
                 emitted = []
 
-    def _steps(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
+    def _steps(self, prompt: Ids, count: int) -> Iterator[tuple[Tokens, Logits, bool]]:
         """Yield tokens, their log-probabilities [V], and whether they were drafts."""
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
@@ -137,20 +154,18 @@ class MlxLmEngine:
             self.draft,
             num_draft_tokens=self.draft_length,
             max_tokens=count,
-            sampler=self._draw,
+            sampler=self._sample,
             logits_processors=self.processors or None,
         )
         return steps
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         if seed is not None:
             random.seed(seed)
-        return self._plain(prompt, max_new_tokens, self._draw)
+        return self._plain(prompt, max_new_tokens, self._sample)
 
-    def _plain(self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Tokens]) -> list[int]:
+    def _plain(self, prompt: Ids, count: int, sampler: Sampler) -> list[int]:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
@@ -158,15 +173,8 @@ class MlxLmEngine:
         steps = generate_step(mx.array(prompt), self.model, **how)
         return [int(token) for token, _ in steps]
 
-    def _laws(self, logprobs: Logits) -> NDArray[np.float64]:
-        weights = np.exp(np.array(self.keep(logprobs), dtype=np.float64))
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-    def _draw(self, logprobs: Logits) -> Tokens:
-        import mlx.core as mx
-
-        tokens = [random.choices(range(VOCAB), row)[0] for row in self._laws(logprobs).tolist()]  # noqa: S311
-        return mx.array(tokens, mx.uint32)
+    def _sample(self, logprobs: Logits) -> Tokens:
+        return draw(self.keep(logprobs))
 
 
 def _filter(name: str, bound: float) -> Callable[[Logits], Logits]:

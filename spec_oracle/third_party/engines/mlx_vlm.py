@@ -10,9 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.third_party.engines.mlx_lm import VOCAB, Logits, Processor, Tokens, randomised
+from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
+from spec_oracle.third_party.engines.mlx_lm import (
+    VOCAB,
+    Logits,
+    Processor,
+    Sampler,
+    draw,
+    emitting,
+    law,
+    randomised,
+)
 
 if TYPE_CHECKING:
     from mlx.nn import Module
@@ -93,36 +103,27 @@ class MlxVlmEngine:
         """Share the models: the drafter is reset, and caches are new, for every completion."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token of target-only decoding, [V].
 
         Penalties count the tokens behind the prompt, so that a context begins with one of ``prompts``.
         """
         known = (one for one in self.prompts if tuple(context[: len(one)]) == one)
         prompt = next(known, tuple(context))
-        row: NDArray[np.float64] = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
+        row: Floats = self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
         return row
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distributions of target-only decoding whose samples are these tokens, [T, V]."""
-        import mlx.core as mx
+        seen: list[Logits] = []
+        list(self._tokens(prompt, len(completion), emitting(completion, seen)))
+        return np.concatenate([law(logprobs) for logprobs in seen[: len(completion)]])
 
-        seen: list[NDArray[np.float64]] = []
-
-        def look(logprobs: Logits) -> Tokens:
-            seen.append(_law(logprobs)[0])
-            return mx.array([(*completion, 0)[len(seen) - 1]], mx.uint32)  # mlx-vlm samples one token ahead
-
-        list(self._tokens(prompt, len(completion), look))
-        return np.array(seen[: len(completion)])
-
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
 
-    def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> Iterator[list[int]]:
+    def steps(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> Iterator[list[int]]:
         """Decode speculatively; yield what each call emits: the first, over the prompt, drafts nothing."""
         if seed is not None:
             random.seed(seed)
@@ -137,39 +138,19 @@ class MlxVlmEngine:
             self.drafted, self.accepted = sum(self.draft.draft_lens), sum(self.draft.accept_lens)
         yield emitted
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         if seed is not None:
             random.seed(seed)
         return [*self._tokens(prompt, max_new_tokens, draw)]
 
-    def _tokens(
-        self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Tokens], **how: object
-    ) -> Iterator[int]:
+    def _tokens(self, prompt: Ids, count: int, sampler: Sampler, **how: object) -> Iterator[int]:
         import mlx.core as mx
         from mlx_vlm.generate import generate_step
 
         how |= {"max_tokens": count, "sampler": sampler, "logits_processors": self.processors or None}
         for token, _ in generate_step(mx.array([prompt]), self.model, None, None, **how):
             yield int(token)
-
-
-def _law(logits: Logits) -> NDArray[np.float64]:
-    """Return the distributions of logits or log-probabilities, [..., V]."""
-    weights = np.exp(np.array(logits, dtype=np.float64))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-def draw(logits: Logits) -> Tokens:
-    """Sample a token with `random` from each of these logits or log-probabilities [..., V]."""
-    import mlx.core as mx
-
-    rows = _law(logits)
-    *shape, vocab = rows.shape
-    tokens = [random.choices(range(vocab), row)[0] for row in rows.reshape(-1, vocab).tolist()]  # noqa: S311
-    return mx.array(tokens, mx.uint32).reshape(shape)
 
 
 def engines() -> dict[str, MlxVlmEngine]:

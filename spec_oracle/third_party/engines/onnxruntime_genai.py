@@ -6,15 +6,15 @@ distributions are a few lines of numpy; they are checked against what the engine
 
 import json
 import random
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
 from spec_oracle.third_party.engines.openvino import (
     DRAFT,
     MOST_TOKENS,
@@ -141,7 +141,7 @@ class OnnxRuntimeEngine:
     vocab_size = VOCAB
 
     def __init__(
-        self, prompt: Sequence[int], draft_seed: int | None = None, *, stop: bool = False, **settings: float
+        self, prompt: Ids, draft_seed: int | None = None, *, stop: bool = False, **settings: float
     ) -> None:
         """Load the models; ``settings`` are search options and those of speculation."""
         drafting = {
@@ -152,7 +152,7 @@ class OnnxRuntimeEngine:
         self.plain, self.fast = _model(stop=stop), _model(draft_seed, stop=stop, **drafting)
         self.drafted = self.accepted = 0
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.settings.get("temperature", 1.0))
         order = np.argsort(-weights)
@@ -161,21 +161,19 @@ class OnnxRuntimeEngine:
         weights[order[before >= self.settings.get("top_p", 1.0) * weights.sum()]] = 0
         return np.asarray(weights / weights.sum())
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         tokens, generator = self._run(self.fast, prompt, max_new_tokens, seed)
         told = generator.get_speculative_stats()
         self.drafted, self.accepted = told["draft_tokens_evaluated"], told["draft_tokens_accepted"]
         return tokens
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         return self._run(self.plain, prompt, max_new_tokens, seed)[0]
 
     def _run(
-        self, model: "Model", prompt: Sequence[int], count: int, seed: int | None
+        self, model: "Model", prompt: Ids, count: int, seed: int | None
     ) -> tuple[list[int], "Generator"]:
         import onnxruntime_genai as genai
 

@@ -7,7 +7,7 @@ generator a request: completions are sampled, not enumerated.
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spec_oracle.arrays import Floats
+from spec_oracle.third_party.engines import Ids
 
 if TYPE_CHECKING:
     from openvino import Model, Node
@@ -51,12 +54,12 @@ def small_weights(seed: int) -> Weights:
     return weights
 
 
-def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64]:
+def logits_after(weights: Weights, context: Ids) -> Floats:
     """Return the logits after a context, [V]."""
     seen = weights["tokens"][[*context]] + weights["positions"][: len(context)]
     query, keys, values = (seen @ weights[name] for name in ("query", "key", "value"))
     scores = np.exp(query[-1] @ keys.T / np.sqrt(WIDTH))
-    logits: NDArray[np.float64] = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
+    logits: Floats = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
     return logits.astype(np.float64)
 
 
@@ -141,21 +144,17 @@ class OpenVinoEngine:
     vocab_size = VOCAB
 
     def __init__(
-        self,
-        prompt: Sequence[int],
-        drafting: Mapping[str, int | bool],
-        temperature: float = 1.0,
-        **settings: float,
+        self, prompt: Ids, drafting: Mapping[str, int | bool], temperature: float = 1.0, **settings: float
     ) -> None:
         self.prompts, self.temperature, self.settings = (prompt,), temperature, settings
         self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
 
-    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+    def next_token_probs(self, context: Ids) -> Floats:
         """Return the distribution of the next token, [V]."""
         weights = np.exp(logits_after(small_weights(TARGET), context) / self.temperature)
         return np.asarray(weights / weights.sum())
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         result = self._run(self.fast, prompt, max_new_tokens, seed, **self.settings)
         counts = result.extended_perf_metrics
@@ -166,14 +165,12 @@ class OpenVinoEngine:
         self.drafted = self.accepted + rejected
         return list(result.tokens[0])
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         return list(self._run(self.plain, prompt, max_new_tokens, seed).tokens[0])
 
     def _run(
-        self, pipeline: "LLMPipeline", prompt: Sequence[int], count: int, seed: int | None, **settings: float
+        self, pipeline: "LLMPipeline", prompt: Ids, count: int, seed: int | None, **settings: float
     ) -> "DecodedResults":
         import openvino as ov
         import openvino_genai
@@ -187,7 +184,7 @@ class OpenVinoEngine:
         return pipeline.generate(ov.Tensor(np.array([[*prompt]])), config)
 
 
-def _of_lookups(sizes: Sequence[int]) -> tuple[int, int]:
+def _of_lookups(sizes: Ids) -> tuple[int, int]:
     """Return the tokens that lookups drafted: accepted, and at least how many were rejected.
 
     ``sizes`` has the tokens of every call, of which the first reads the prompt. A call that emits one token

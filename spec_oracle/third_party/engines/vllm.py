@@ -7,8 +7,8 @@ them, and a test compares the two row by row. Samples are taken with the operato
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spec_oracle.contracts.engine import EnoughError
+from spec_oracle.third_party.engines import Ids, OnCall
 from spec_oracle.third_party.engines import vllm_operators as operators
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class VllmEngine:
         """Share what was started: requests of one engine are meant to be independent."""
         return copy.copy(self)
 
-    def next_token_probs(self, context: Sequence[int]) -> Tensor:
+    def next_token_probs(self, context: Ids) -> Tensor:
         """Return the distribution of the next token, all processors included, [V].
 
         Where processors distinguish the prompt from what was generated, that is generated again.
@@ -93,63 +94,56 @@ class VllmEngine:
         rows, tokens = self._along(prompt, [*before, 0])
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
 
-    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
+    def rows_along(self, prompt: Ids, completion: Ids) -> list[Tensor]:
         """Return the distributions of one request whose samples are these tokens, T times [V]."""
         rows, _ = self._along(prompt, completion)
         before = [[*prompt, *completion[:end]] for end in range(len(completion))]
         return rows or [self.next_token_probs(context) for context in before]
 
-    def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[list[Tensor], list[int]]:
+    def _along(self, prompt: Ids, tokens: Ids) -> tuple[list[Tensor], list[int]]:
         """Return the distributions of target-only decoding if it samples these tokens, and what it emits."""
-        with operators.forced([*tokens]) as rows:
+        rows: list[Tensor] = []
+        with operators.during(forced=tokens, rows=rows):
             return rows, self._completions(0, [prompt], len(tokens), [None])[0]
 
-    def raw_probs(self, context: Sequence[int]) -> Tensor:
+    def raw_probs(self, context: Ids) -> Tensor:
         """Return the distribution of the target itself, as transformers computes it, [V]."""
         import torch
 
         return _target()(torch.tensor([[*context]])).logits[0, -1].softmax(-1)
 
-    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+    def generate(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return self.generate_batch([prompt], max_new_tokens, [seed])[0]
 
     def generate_batch(
-        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int | None]
+        self, prompts: Sequence[Ids], max_new_tokens: int, seeds: Sequence[int | None]
     ) -> list[list[int]]:
         """Decode several prompts together."""
-        with operators.counted(self), operators.repaired(self.repaired):
+        with operators.during(counts=self, repaired=self.repaired):
             return self._completions(self.draft_length, prompts, max_new_tokens, seeds)
 
     def steps(
-        self,
-        prompt: Sequence[int],
-        max_new_tokens: int,
-        seed: int | None = None,
-        on_call: Callable[[list[int]], None] = lambda _: None,
+        self, prompt: Ids, max_new_tokens: int, seed: int | None = None, on_call: OnCall = lambda _: None
     ) -> list[int]:
         """Decode speculatively; hand what each step of the engine emits to ``on_call``."""
-        with operators.counted(self), operators.repaired(self.repaired):
+        with operators.during(counts=self, repaired=self.repaired):
             return [*self._stepwise(prompt, max_new_tokens, seed, on_call).token_ids]
 
-    def reported(
-        self, prompt: Sequence[int], max_new_tokens: int
-    ) -> tuple[list[int], list[float], str | None]:
+    def reported(self, prompt: Ids, max_new_tokens: int) -> tuple[list[int], list[float], str | None]:
         """Decode speculatively; return the tokens, their log-probabilities, and why they ended."""
-        with operators.repaired(self.repaired):
+        with operators.during(repaired=self.repaired):
             found = self._stepwise(prompt, max_new_tokens, None, logprobs=0)
         tokens = [*found.token_ids]
         logs = [told[token].logprob for token, told in zip(tokens, found.logprobs, strict=False)]
         return tokens, logs + [float("nan")] * (len(found.logprobs) - len(tokens)), found.finish_reason
 
-    def generate_plain(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
-    ) -> list[int]:
+    def generate_plain(self, prompt: Ids, max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode without a drafter."""
         return self._completions(0, [prompt], max_new_tokens, [seed])[0]
 
     def _completions(
-        self, drafted: int, prompts: Sequence[Sequence[int]], count: int, seeds: Sequence[int | None]
+        self, drafted: int, prompts: Sequence[Ids], count: int, seeds: Sequence[int | None]
     ) -> list[list[int]]:
         with _started(self.drafter if drafted else "", drafted) as llm:
             given = [{"prompt_token_ids": [*map(int, prompt)]} for prompt in prompts]
@@ -157,12 +151,7 @@ class VllmEngine:
             return [[*one.outputs[0].token_ids] for one in llm.generate(given, how, use_tqdm=False)]
 
     def _stepwise(
-        self,
-        prompt: Sequence[int],
-        count: int,
-        seed: int | None,
-        on_call: Callable[[list[int]], None] = lambda _: None,
-        **more: object,
+        self, prompt: Ids, count: int, seed: int | None, on_call: OnCall = lambda _: None, **more: object
     ) -> "CompletionOutput":
         """Return the last output of a request; end the request if ``on_call`` raises.
 
@@ -172,15 +161,14 @@ class VllmEngine:
         for name, value in more.items():
             setattr(how, name, value)
 
-        def show(emitted: Sequence[int]) -> None:
+        def show(emitted: Ids) -> None:
             nonlocal shown
             shown += len(emitted)
             on_call([*emitted])
 
         ends_early = self.stop_tokens or self.stop_sequences or "structured_outputs" in self.option.arguments
-        at_once = operators.shown(lambda emitted: show(emitted[: count - shown]))
-        early = nullcontext() if ends_early else at_once
-        with _started(self.drafter, self.draft_length) as llm, early:
+        early = None if ends_early else lambda emitted: show(emitted[: count - shown])
+        with _started(self.drafter, self.draft_length) as llm, operators.during(on_emitted=early):
             engine, given = llm.llm_engine, {"type": "token", "prompt_token_ids": [*map(int, prompt)]}
             name = engine.add_request("steps", given, how)
             try:

@@ -4,11 +4,12 @@ Each function takes the arguments of what it stands in for, in `vllm.utils.cpu_t
 same into ``output``. B requests have N drafted tokens, which end at ``ends``, [B].
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spec_oracle.exact.interception.run import active_run
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 Tensor: TypeAlias = "torch.Tensor"
-T = TypeVar("T")
 
 
 class _Counts(Protocol):
@@ -24,47 +24,37 @@ class _Counts(Protocol):
     accepted: int
 
 
-_repaired: ContextVar[bool] = ContextVar("repaired", default=False)
-_forced: ContextVar[tuple[list[int], list[Tensor]] | None] = ContextVar("forced", default=None)
-_counting: ContextVar[_Counts | None] = ContextVar("counting", default=None)
-_showing: ContextVar[Callable[[list[int]], None] | None] = ContextVar("showing", default=None)
+@dataclass(frozen=True)
+class Mode:
+    """What the patched vLLM does in a block, besides its own.
 
-
-@contextmanager
-def _during(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Set a variable inside the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-def repaired(what: bool) -> AbstractContextManager[None]:  # noqa: FBT001
-    """Let temperature, top-k and top-p of draft positions be written, where the shipped operator does not."""
-    return _during(_repaired, what)
-
-
-@contextmanager
-def forced(tokens: list[int]) -> Iterator[list[Tensor]]:
-    """Let a request emit these tokens in place of sampled ones; yield its next-token distributions, [V]."""
-    rows: list[Tensor] = []
-    with _during(_forced, ([*tokens], rows)):
-        yield rows
-
-
-def counted(engine: _Counts) -> AbstractContextManager[None]:
-    """Count in ``drafted`` and ``accepted`` of an engine how many tokens were, as vLLM's scheduler does."""
-    engine.drafted = engine.accepted = 0
-    return _during(_counting, engine)
-
-
-def shown(on_emitted: Callable[[list[int]], None]) -> AbstractContextManager[None]:
-    """Hand what a step emits for the only request to a function, before drafts for the next step are made.
-
-    So an enumeration that ends with this step need not run every draft of the next one.
+    ``repaired``: temperature, top-k and top-p of draft positions are written, where the shipped operator does
+    not. A request emits ``forced`` tokens, if any, in place of sampled ones; its next-token distributions,
+    [V] each, are added to ``rows``. ``counts`` counts drafted and accepted tokens as vLLM's scheduler does.
+    ``on_emitted`` is called with what a step emits for the only request, before drafts for the next step are
+    made: so an enumeration that ends with this step need not run every draft of the next one.
     """
-    return _during(_showing, on_emitted)
+
+    repaired: bool = False
+    forced: Sequence[int] = ()
+    rows: list[Tensor] = field(default_factory=list)
+    counts: _Counts | None = None
+    on_emitted: Callable[[list[int]], None] | None = None
+
+
+_mode: ContextVar[Mode] = ContextVar("mode", default=Mode())  # noqa: B039  # never changed
+
+
+@contextmanager
+def during(**changes: Any) -> Iterator[Mode]:
+    """Change fields of the mode inside the block; counts begin at zero."""
+    token = _mode.set(replace(_mode.get(), **changes))
+    if counts := changes.get("counts"):
+        counts.drafted = counts.accepted = 0
+    try:
+        yield _mode.get()
+    finally:
+        _mode.reset(token)
 
 
 @cache
@@ -94,16 +84,16 @@ def install() -> None:
     choose(fused, "_rejection_random_sample_kernel_impl", rejection_random_sample, is_traced)
     choose(fused, "_sample_recovered_tokens_kernel_impl", sample_recovered_tokens, is_traced)
     choose(sampler, "batched_count_greater_than", _ranks, is_traced)
-    choose(fused, "_expand_kernel_impl", expand, _repaired.get)
+    choose(fused, "_expand_kernel_impl", expand, lambda: _mode.get().repaired)
     choose(TopKTopPSampler, "forward_cpu", TopKTopPSampler.forward_native, is_traced)
-    choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: _forced.get() is not None)
+    choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: bool(_mode.get().forced))
     stats = Scheduler.make_spec_decoding_stats
 
     def counting(*given: object, num_draft_tokens: int, num_accepted_tokens: int, **named: object) -> object:
-        engine = _counting.get()
-        if engine is not None and _showing.get() is None:
-            engine.drafted += num_draft_tokens
-            engine.accepted += num_accepted_tokens
+        mode = _mode.get()
+        if mode.counts is not None and mode.on_emitted is None:
+            mode.counts.drafted += num_draft_tokens
+            mode.counts.accepted += num_accepted_tokens
         numbers = {"num_draft_tokens": num_draft_tokens, "num_accepted_tokens": num_accepted_tokens}
         return stats(*given, **numbers, **named)
 
@@ -111,14 +101,14 @@ def install() -> None:
     propose = GPUModelRunner.propose_draft_token_ids
 
     def proposing(*given: Any) -> object:
-        sampled, spec_decode_metadata = given[2], given[7]
-        if (on_emitted := _showing.get()) is not None:
+        sampled, spec_decode_metadata, mode = given[2], given[7], _mode.get()
+        if mode.on_emitted is not None:
             (row,) = sampled if isinstance(sampled, list) else sampled.tolist()
             emitted = [token for token in row if token >= 0]
-            if spec_decode_metadata is not None and (engine := _counting.get()) is not None:
-                engine.drafted += sum(spec_decode_metadata.num_draft_tokens)
-                engine.accepted += len(emitted) - 1
-            on_emitted(emitted)
+            if spec_decode_metadata is not None and mode.counts is not None:
+                mode.counts.drafted += sum(spec_decode_metadata.num_draft_tokens)
+                mode.counts.accepted += len(emitted) - 1
+            mode.on_emitted(emitted)
         return propose(*given)
 
     GPUModelRunner.propose_draft_token_ids = proposing
@@ -135,11 +125,9 @@ def _emit_forced(
     import torch
     from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 
-    found = _forced.get()
-    assert found is not None
-    tokens, rows = found
-    rows.append(apply_top_k_top_p(logits.double(), top_k, top_p).softmax(-1)[0])
-    return torch.tensor([tokens[len(rows) - 1]] * len(logits)), None
+    mode = _mode.get()
+    mode.rows.append(apply_top_k_top_p(logits.double(), top_k, top_p).softmax(-1)[0])
+    return torch.tensor([mode.forced[len(mode.rows) - 1]] * len(logits)), None
 
 
 def expand(

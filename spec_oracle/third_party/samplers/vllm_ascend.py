@@ -5,6 +5,7 @@ On an NPU with Triton the plug-in launches kernels of the same contract; without
 
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
+from unittest import mock
 
 import torch
 
@@ -22,16 +23,12 @@ def _uniforms(
     return torch.rand((num_tokens,), dtype=torch.float64, device=device)
 
 
-def _quiet(*_arguments: object) -> None:
-    """Stand in for the logger's methods that warn once."""
-
-
 def _given(*, block: bool) -> dict[str, dict[str, object]]:
     how = {"enable_entropy_verify": False, "posterior_threshold": 0.95, "posterior_alpha": 0.4}
     sampler = SimpleNamespace(enable_block_verify=block, **how)
     config = SimpleNamespace(enable_reduce_sample=False, rejection_sampler_config=sampler)
     return {
-        "vllm.logger": {"logger": SimpleNamespace(debug_once=_quiet, info_once=_quiet, warning_once=_quiet)},
+        "vllm.logger": {"logger": mock.Mock()},
         "vllm.triton_utils": {"HAS_TRITON": False},
         "vllm.v1.sample.rejection_sampler": {
             "GREEDY_TEMPERATURE": 0,

@@ -1,10 +1,9 @@
 """vLLM, first generation: `RejectionSampler` and `TypicalAcceptanceSampler`, batched plain torch."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Protocol
+from unittest import mock
 
 import torch
 
@@ -19,19 +18,9 @@ _GIVEN: dict[str, Names] = {
 }
 
 
-@contextmanager
-def _uncompiled() -> Iterator[None]:
-    """Make `torch.compile` return functions as they are: the same answers, and no C++ compiler needed."""
-    compiling = torch.compile
-    torch.compile = lambda **_options: lambda function: function
-    try:
-        yield
-    finally:
-        torch.compile = compiling
-
-
 def _layer(version: str, name: str) -> ModuleType:
-    with _uncompiled():
+    # Functions as they are: the same answers, and no C++ compiler needed.
+    with mock.patch.object(torch, "compile", return_value=lambda function: function):
         return load_alone(f"{_LAYERS}.{name}", wheel("vllm", version).fetched_folder(), _GIVEN)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -27,10 +28,6 @@ _Options: TypeAlias = Callable[..., tuple[tuple[int, ...], Mapping[str, object]]
 """From the arguments of a launch to its grid and constants."""
 
 _Launcher: TypeAlias = Callable[..., None]
-
-
-def _unused(*_arguments: object, **_options: object) -> None:
-    """Stand in for what only describes kernels that are to be compiled ahead."""
 
 
 def _dispatcher(*, kernel: "JITFunction", warmup_inputs: object) -> Callable[[_Options], _Launcher]:
@@ -112,9 +109,10 @@ def load(*, reads_draft: bool) -> Raced:
     given = {
         "vllm.logger": {"init_logger": logging.getLogger},
         "vllm.triton_utils": {"triton": triton, "tl": language},
-        "vllm.model_executor.warmup.jit_warmup": {"WarmupChoices": _unused},
+        # What only describes kernels that are to be compiled ahead, and what launches them.
+        "vllm.model_executor.warmup.jit_warmup": {"WarmupChoices": mock.Mock()},
         "vllm.model_executor.warmup.jit_warmup_triton_helper": {
-            "TritonWarmupTensor": _unused,
+            "TritonWarmupTensor": mock.Mock(),
             "triton_kernel_dispatcher_with_warmup": _dispatcher,
         },
     }

@@ -7,12 +7,14 @@ again here, on numpy arrays: Philox 4x32-10 (Salmon et al., "Parallel random num
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Floats, Integers, Numbers
 from spec_oracle.contracts.adapting import Emission, Generator, Tensor, from_lengths, logits_of
 from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.third_party.samplers.wheels import load_alone, wheel
@@ -28,7 +30,7 @@ _END_A, _END_B = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _KEY_BYTES = np.uint64(16)
 
 
-def philox_uniform(seeds: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
+def philox_uniform(seeds: Integers, offsets: Integers) -> NDArray[np.float32]:
     """Return the float32 uniform of each (seed, offset), as ``tl.rand`` of Triton makes them from Philox."""
     key, counter = np.broadcast_arrays(seeds.astype(np.uint64), offsets.astype(np.uint64))
     k0, k1 = key & _LOW, key >> _SHIFT
@@ -42,9 +44,7 @@ def philox_uniform(seeds: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDAr
     return np.where(signed < 0, ~signed, signed).astype(np.float32) * np.float32(4.6566127342e-10)
 
 
-def murmur_uniform(
-    seeds: NDArray[np.int64], positions: NDArray[np.int64], tokens: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def murmur_uniform(seeds: Integers, positions: Integers, tokens: Integers) -> Floats:
     """Return a uniform in (0, 1) for each (seed, position, token): (hash + 1/2) / 2^32."""
     seed, position = seeds.astype(np.uint64), positions.astype(np.uint64)
     hashed = np.zeros(np.broadcast_shapes(seeds.shape, positions.shape, tokens.shape), dtype=np.uint64)
@@ -66,9 +66,13 @@ def _triton_utils() -> dict[str, object]:
     import triton
     from triton import language
 
-    from spec_oracle.third_party.samplers import libdevice
+    def log1p(value: Any) -> Any:
+        """Return log(1 + value) to float32 rounding, by Kahan's correction where 1 + value rounds to 1."""
+        shifted = 1.0 + value
+        return language.where(shifted == 1.0, value, language.log(shifted) * (value / (shifted - 1.0)))
 
-    return {"triton": triton, "tl": language, "tldevice": libdevice, "HAS_TRITON": True}
+    device = SimpleNamespace(log1p=log1p)  # of libdevice, of which the interpreter has nothing
+    return {"triton": triton, "tl": language, "tldevice": device, "HAS_TRITON": True}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.bins import grow_tree
 from spec_oracle.servers.checks.conclusion import never_happened
@@ -100,7 +99,6 @@ def test_a_right_server_passes_every_check(shape, detect):
         ("batch", {"defect": "shared-clock", "size": 2e-3}),
         ("shapes", {"defect": "always-accept-long"}),
         ("shapes", {"defect": "always-accept-greedy"}),
-        ("shapes", {"defect": "skips:json_schema", "quotes": True}),
         ("long-texts", {"defect": "accepts-after-rejection"}),
         ("logprobs", {"defect": "logprobs-residual"}),
         ("logprobs", {"defect": "logprobs-rounded"}),
@@ -386,8 +384,8 @@ class Again(InProcess):
                 return replace(super()._answer(request), is_doubtful=attempt > 0)
             except RefusedError:
                 raise
-            except ServerError as error:
-                self.failures[str(error)] += 1
+            except ServerError:
+                continue
         raise RefusedError("HTTP 500 again and again")
 
 
@@ -428,16 +426,6 @@ def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
 def test_a_slow_server_is_asked_again():
     found = over_http(StandIn("slow", size=0.005), ServerPlan(detect=0.5, requests=300), timeout=0.5)
     assert statuses(found, Status.FAILED) == set()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"tokens": 1}, {"requests": 0}, {"detect": 0.0}, {"detect": 1.0}],
-    ids=lambda wrong: next(iter(wrong)),
-)
-def test_a_plan_that_makes_no_sense_is_refused(wrong):
-    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
-        ServerPlan(**wrong)
 
 
 def test_shares_of_the_error_rate():

@@ -8,7 +8,7 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.scores import fetch_along, wrong_scores
+from spec_oracle.servers.checks.logprobs import wrong_scores
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.apis import SCORINGS
 from spec_oracle.servers.contract import Ask
@@ -27,7 +27,7 @@ def known_along(stand_in, reference=None):
         for answer in server.complete([Ask(server.prompts[number], 64)])
     ]
     before = server.client.requests
-    fetch_along(reported, completions)
+    reported.fetch_along(completions)
     prefixes = [(number, tokens[:end]) for number, tokens in completions for end in range(1, len(tokens))]
     return reported, [reported.logs[prefix] for prefix in prefixes], server.client.requests - before
 

@@ -30,19 +30,6 @@ def test_a_right_server_passes_and_unknown_fields_are_named():
     assert "typical" not in found.remarks.coverage
 
 
-def test_a_json_schema_is_judged_by_grammars_of_what_is_left_of_it():
-    found = outcome(quotes=True)
-    assert found.status is Status.PASSED, found.detail
-    assert found.remarks.coverage["grammar"] == {"on": Cover.SAMPLED, "JSON schema": Cover.SAMPLED}
-
-
-def test_a_json_schema_is_not_asked_for_where_no_token_is_a_quotation_mark():
-    """llama.cpp ends then, for all."""
-    found = outcome()
-    assert "JSON schema (no token is a quotation mark)" in found.detail
-    assert "JSON schema" not in found.remarks.coverage["grammar"]
-
-
 @pytest.mark.parametrize("defect", ["", "skips:grammar"])
 def test_fields_without_effect_on_one_token_requests_are_compared_with_a_reference(defect):
     """Probabilities before filters do not show a grammar, but completions do: it forbids a quarter."""
@@ -78,7 +65,6 @@ def test_probabilities_before_filters_leave_most_fields_untried():
         ({"defect": "skips:repetition_penalty"}, "repetition penalty on"),
         ({"defect": "skips:logit_bias"}, "logit bias on"),
         ({"defect": "skips:grammar"}, "grammar on"),
-        ({"defect": "skips:json_schema", "quotes": True}, "grammar JSON schema"),
     ],
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
 )

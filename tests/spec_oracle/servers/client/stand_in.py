@@ -7,7 +7,6 @@
 import json
 import math
 import random
-import re
 import time
 from bisect import bisect
 from collections import Counter
@@ -17,7 +16,6 @@ from unittest import mock
 
 from lab.benchmarks.loopback import DropError
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.fields import left_of_schema
 from spec_oracle.servers.client.client import Client, Limits, Reply
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import RefusedError, ServerError
@@ -39,9 +37,8 @@ class StandIn:
     ``serves`` "draft" is the draft model itself, behind an address of its own. ``refuses`` are fields that it
     answers with 400; of others that it does not know, such as ``typical_p``, it takes no notice.
     ``scores``: how it scores prompts, "prompt_logprobs" or "echo".
-    A defect "skips:FIELD" verifies drafts without that field. With ``quotes`` the last token is a quotation
-    mark, and ``json_schema`` is a string of letters. A grammar allows letters; with a quotation mark in front
-    of them it begins with one, with one behind them it may end with one. ``takes_lists``: of prompts.
+    A defect "skips:FIELD" verifies drafts without that field. A grammar allows all tokens but the last.
+    ``takes_lists``: of prompts.
     """
 
     def __init__(
@@ -57,11 +54,9 @@ class StandIn:
         serves="target",
         refuses=(),
         scores="",
-        quotes=False,
         takes_lists=True,
     ):
         self.takes_lists = takes_lists
-        self.quotes = quotes
         self.scores = scores
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
         self.digits, self.draft, self.serves, self.refuses = digits, draft, serves, refuses
@@ -91,8 +86,6 @@ class StandIn:
         model = model or self.serves
         if (settings := body.get("settings")) and (quick := (*context[-2:], model, settings)) in self.laws:
             return self.laws[quick]
-        if "json_schema" in body:
-            body = self.under_schema(context[body.get("prompt_length", len(context)) :], body)
         biases = body.get("logit_bias")
         key = (*context[-2:], model, biases and repr(biases), *map(body.get, FIELDS))
         if penalties := [body[name] for name in PENALTIES if name in body]:
@@ -105,7 +98,7 @@ class StandIn:
 
     def settings(self, body):
         """Return what the law depends on besides the last two tokens, None where that is not all."""
-        if "json_schema" in body or any(name in body for name in PENALTIES):
+        if any(name in body for name in PENALTIES):
             return None
         return (repr(body.get("logit_bias")), *map(body.get, FIELDS))
 
@@ -132,21 +125,9 @@ class StandIn:
         for token, count in Counter(context).items():
             found[token] -= count * body.get("frequency_penalty", 0.0) + body.get("presence_penalty", 0.0)
             found[token] *= body.get("repetition_penalty", 1.0) ** (1 if found[token] < 0 else -1)
-        if grammar := body.get("grammar"):
-            opens, closes = (r'"\""' in part for part in re.split(r"\[.*?\]\*", grammar, maxsplit=1))
-            for token in range(self.vocab):
-                is_mark = token == self.vocab - 1
-                if (is_mark != opens and not (is_mark and closes)) or (token == END and closes):
-                    found[token] = -math.inf
+        if "grammar" in body:
+            found[-1] = -math.inf
         return found
-
-    def under_schema(self, made, body):
-        """Return the fields of a request after the tokens that it made, its JSON schema as a grammar."""
-        if "json_schema" not in body:
-            return body
-        left = left_of_schema(self.written(made))
-        others = {name: value for name, value in body.items() if name != "json_schema"}
-        return {**others, **(left or {"grammar": "", "logit_bias": {END: 1000.0}})}
 
     def shown(self, context, body):
         """Return the log-probabilities that are shown of the next token, by token, the largest first."""
@@ -197,7 +178,7 @@ class StandIn:
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
         rng = self.stream(body)
-        body = {**body, "prompt_length": len(prompt), "settings": self.settings(body)}
+        body = {**body, "settings": self.settings(body)}
         tokens, drafted, accepted = [], 0, 0
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
@@ -310,7 +291,7 @@ class StandIn:
             return 200, {"data": [{"id": "small"}]}
         if path == "/tokenize" and self.shape != "silent":
             text = body.get("content", body.get("prompt"))
-            return 200, {"tokens": [self.vocab - 1 if c == '"' else (ord(c) - 97) % self.vocab for c in text]}
+            return 200, {"tokens": [(ord(c) - 97) % self.vocab for c in text]}
         own = "/completion" if self.shape == "llama.cpp" else "/v1/completions"
         if path not in {own, "/detokenize"}:
             return 404, {"error": "not here"}
@@ -346,8 +327,7 @@ class StandIn:
 
     def written(self, tokens):
         """Return the tokens as text, a letter each."""
-        last = self.vocab - 1 if self.quotes else None
-        return "".join('"' if token == last else chr(97 + token) for token in tokens)
+        return "".join(chr(97 + token) for token in tokens)
 
     def answer(self, prompt, tokens, drafted, accepted, body):
         """Return the data of an answer in the shape of this server."""
@@ -408,7 +388,7 @@ class InProcess:
 
     def __init__(self, stand_in, concurrency=4):
         self.stand_in, self.limits, self.url = stand_in, Limits(concurrency=concurrency), "http://here"
-        self.key_variable, self.failures, self.requests = "", Counter(), 0
+        self.key_variable, self.requests = "", 0
         self.end, self.pace = math.inf, math.inf
 
     def ask(self, requests):

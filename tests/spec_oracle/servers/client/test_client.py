@@ -36,22 +36,19 @@ def scripted(*answers):
     return Scripted()
 
 
-@pytest.mark.parametrize(
-    ("defect", "size", "cause"), [("errors", 0.05, "HTTP 500"), ("closes", 0.05, "connection broken")]
-)
-def test_no_request_is_lost_or_counted_twice(defect, size, cause):
-    stand_in = StandIn(defect, size=size)
+@pytest.mark.parametrize("defect", ["errors", "closes"])
+def test_no_request_is_lost_or_counted_twice(defect):
+    stand_in = StandIn(defect, size=0.05)
     with serving(stand_in) as url, Client(url, QUICK) as client:
         answers = client.ask([ASK] * 400)
     # Every request was answered to the end once, with what is here.
-    assert len(stand_in.sent) == client.requests == 400
+    assert len(stand_in.sent) == 400
     assert all(len(texts) == 1 for texts in stand_in.sent.values())
     here = sorted(tuple(answer.data["tokens"]) for answer in answers)
     assert here == sorted(texts[0] for texts in stand_in.sent.values())
     # 400 requests at 5 %: none fails with probability 1e-9.
-    assert set(client.failures) == {cause}
-    assert stand_in.calls["/completion"] == 400 + client.failures[cause]
-    assert 1 <= sum(answer.is_doubtful for answer in answers) <= client.failures[cause]
+    again = stand_in.calls["/completion"] - 400
+    assert 1 <= sum(answer.is_doubtful for answer in answers) <= again
 
 
 def test_too_many_requests_are_sent_again_and_are_not_doubtful():
@@ -59,7 +56,7 @@ def test_too_many_requests_are_sent_again_and_are_not_doubtful():
     with serving(stand_in) as url, Client(url, QUICK) as client:
         (answer,) = client.ask([ASK])
     assert not answer.is_doubtful
-    assert client.failures == {"HTTP 429": 2}
+    assert stand_in.calls.total() == 3
 
 
 def test_refused_requests_are_not_sent_again():
@@ -166,7 +163,7 @@ def test_an_answer_that_is_no_json_is_asked_for_again():
     with serving(stand_in) as url, Client(url, QUICK) as client:
         (answer,) = client.ask([ASK])
     assert answer.is_doubtful
-    assert client.failures == {"an answer that is not JSON": 1}
+    assert stand_in.calls.total() == 2
 
 
 @pytest.mark.parametrize(
@@ -239,12 +236,6 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
 def test_addresses_that_are_none_are_refused(url):
     with pytest.raises(InvalidInputError, match="url"):
         Client(url)
-
-
-@pytest.mark.parametrize("name", ["timeout", "attempts", "concurrency"])
-def test_limits_are_positive(name):
-    with pytest.raises(InvalidInputError, match=name):
-        Limits(**{name: 0})
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch):

@@ -77,11 +77,6 @@ def test_prompts_may_be_text_or_ids():
         connected(shape="silent", prompts=["[1]", "a"])
 
 
-def test_an_unknown_api_is_named():
-    with pytest.raises(InvalidInputError, match="api"):
-        connected(api="grpc")
-
-
 def test_sampling_is_asked_for():
     sampling = Sampling(0.7, 5, 0.9, {"ignore_eos": True})
     for api, limit in ((LlamaCpp(), "n_predict"), (OpenAI("m"), "max_tokens")):
