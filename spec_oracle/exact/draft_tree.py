@@ -27,7 +27,7 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import call_verifier, checked_next_token, checked_node, converted, fresh_state
+from spec_oracle.exact.call import converted, verified_path
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.exact.enumeration import (
     Branches,
@@ -122,13 +122,7 @@ def conditional_laws(
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
         require_time(end)
-        some = drafts.take(rows)
-        given = converted(some, chosen)
-        verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]
-        path = some.path_to(checked_node(verdict, given, chosen))
-        if isinstance(verdict.next_token, OpenToken):
-            return path, verdict.next_token
-        return path, checked_next_token(verdict, given, chosen)
+        return verified_path(verifier, converted(drafts.take(rows), chosen), decisions, chosen)
 
     numbers = 2 * (drafts.places + 1) * drafts.vocab_size
     for few in (FEW_OF_A_BATCH, _FEW_WHERE_NONE_STANDS):

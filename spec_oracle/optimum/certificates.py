@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from spec_oracle.arrays import Number
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import to_internal
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_instance_of
@@ -206,8 +206,7 @@ def _joint(instance: Instance, model: ToyModel) -> dict[Context, Number]:
 
 def _trees(instance: Instance, drafting: Siblings | Drafting) -> dict[Paths, Number]:
     """Return the mass of every draft tree, named by the distinct paths to its leaves."""
-    drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
-    law = drawn.law(in_rationals(instance))
+    law = drafting_on(instance, drafting).law(in_rationals(instance))
     trees: dict[Paths, Number] = {}
     for tokens, parents, mass in zip(law.tokens.tolist(), law.parents.tolist(), law.probability, strict=True):
         nodes: dict[int, Context] = {ROOT: ()}

@@ -18,7 +18,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Number, Numbers
 from spec_oracle.exact.arithmetic import to_fractions, to_internal
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.model import require_memory
@@ -129,7 +129,7 @@ class DistinctTrees:
 def trees_of(instance: Instance, drafting: Siblings | Drafting) -> DistinctTrees:
     """Enumerate the draft trees of an exact instance: K paths by a law of siblings, or other trees."""
     numbers = in_rationals(instance)
-    law = (paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting).law(numbers)
+    law = drafting_on(instance, drafting).law(numbers)
     sets, tree = np.unique(_as_sets(law.nodes), axis=0, return_inverse=True)
     probability = np.full(len(sets), law.probability[0] * 0)
     np.add.at(probability, tree.reshape(-1), law.probability)
