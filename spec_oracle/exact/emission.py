@@ -170,8 +170,8 @@ def emission_law(
         table = DraftTable(numbers, drawn, chosen, any_order=any_order, end=end)
         masses = _enumerated_masses(bound, table, numbers, chosen, end)
     if isinstance(verifier, StatefulVerifier):
-        how = {"exact": exact, "array": array, "dtype": dtype, "end": end}
-        decode = partial(decoded_law, verifier, numbers, numbers.draft_length + 1, **how)
+        run = partial(decoded_law, exact=exact, array=array, dtype=dtype, end=end)
+        decode = partial(run, verifier, numbers, numbers.draft_length + 1)
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 
 

@@ -12,14 +12,17 @@ that are not run. That these lead to what it leads to is an assumption: its shar
 (`ConditionalLaw.assumed`), and that the three lead to the same is checked (`require_alike`).
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.errors import NotTracedError
+
+T = TypeVar("T")
 
 Law: TypeAlias = Floats
 Indices: TypeAlias = Integers
@@ -170,6 +173,26 @@ class Decision(NamedTuple):
         """Return the decision with the next outcome that is tried, None after the last."""
         later = self.tried[self.tried > self.outcome]
         return self._replace(outcome=int(later[0])) if len(later) else None
+
+
+class Branch(NamedTuple, Generic[T]):
+    """A run: its probability, what the code under test returned, and which values in it stand for others.
+
+    ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
+    ``guarded``: the probability of what was left out, of guards of noise against zeros.
+    """
+
+    weight: float
+    result: T
+    stands: tuple[Stand, ...] = ()
+    alike: tuple[Alike, ...] = ()
+    script: tuple[Decision, ...] = ()
+    guarded: float = 0.0
+
+
+def guarded(branches: Sequence[Branch[Any]]) -> float:
+    """Return a bound of the total variation that guards of noise against zeros make."""
+    return math.fsum(branch.weight * branch.guarded for branch in branches)
 
 
 def normalised(weights: Sequence[float] | Law) -> Law:

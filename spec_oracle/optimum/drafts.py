@@ -74,6 +74,10 @@ class PrefixTree:
         """Return rational ``values`` [N] by context."""
         return dict(zip(self.contexts, to_fractions(values), strict=True))
 
+    def by_path(self, values: Numbers) -> dict[Context, Fraction]:
+        """Return rational ``values`` [V^L] of whole paths by path."""
+        return dict(zip(self.contexts[self.starts[-2] :], to_fractions(values), strict=True))
+
     def joint(self, model: ToyModel) -> Numbers:
         """Return the joint probability of each node, [N], in fast rationals (see `exact.arithmetic`)."""
         require_memory(self.vocab_size, max(self.depth - 1, 0), exact=True)

@@ -196,7 +196,7 @@ def gumbel_form(chain: Chain) -> GumbelForm | None:
         case ("log", Affine(0.0, -1.0), "log", *rest):
             location, scale = 0.0, 1.0
             if rest and isinstance(rest[0], Affine):
-                (location, scale), *rest = rest
+                (location, scale), rest = rest[0], rest[1:]
             match rest:
                 case []:
                     return GumbelForm(False, 1, location, scale)

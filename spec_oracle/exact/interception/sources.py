@@ -175,7 +175,7 @@ def seed_of(seed: object) -> object:
 class Traced:
     """A `Source` of enumerated decisions."""
 
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1); of others a multiple of 2^-bits in [0, 1), not 0 unless ``zero``."""
         return _drawn_once(("uniform", bits), lambda: _noise(maps.IDENTITY))
 
