@@ -139,7 +139,7 @@ class Decision(NamedTuple):
     @property
     def chance(self) -> float:
         """The probability of the outcomes that the one taken represents."""
-        return float(self._represented().sum() if self._stands else self.law[self.outcome])
+        return float(self._represented.sum() if self._stands else self.law[self.outcome])
 
     @property
     def value(self) -> int:
@@ -151,13 +151,12 @@ class Decision(NamedTuple):
         """The outcomes that the one taken represents, None for itself alone."""
         if not self._stands:
             return None
-        chances = self._represented()
+        chances = self._represented
         values = np.arange(len(chances)) if self.values is None else self.values
         return Stand(self.value, values, chances / chances.sum())
 
+    @property
     def _represented(self) -> Law:
-        if not self._stands:
-            return self.law[self.outcome : self.outcome + 1]
         return represented(self.law, self.tried, self.outcome)
 
     def is_as(self, other: "Decision") -> bool:
