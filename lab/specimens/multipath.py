@@ -9,9 +9,8 @@ from lab.chains import chain_of
 from lab.specimens.specimen import itself, specimen, specimens_of
 from verifiers import DecisionSource, Drafts, Paths, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each, raised_to
-from verifiers.parts.block_path import verify_path
+from verifiers.parts.path import first_success, residual, verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
-from verifiers.parts.residual import first_success, residual
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, OneStepRule, Walk, first_true
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho

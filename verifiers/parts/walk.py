@@ -24,7 +24,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, Traits, Verdict
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 
 
 @dataclass(frozen=True)

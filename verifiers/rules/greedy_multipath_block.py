@@ -2,7 +2,7 @@
 
 from verifiers.arrays import in_working_precision, namespace, pick
 from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
-from verifiers.parts.block_path import verify_selected
+from verifiers.parts.path import verify_selected
 from verifiers.rules.greedy_multipath_carry import Layers, descend
 
 

@@ -34,9 +34,8 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Paths, Siblings, State, Traits, Verdict
-from verifiers.parts.block_path import chain
+from verifiers.parts.path import chain, draw_correction, last_success, residual
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
-from verifiers.parts.residual import draw_correction, last_success, residual
 from verifiers.parts.walk import first_true
 
 
