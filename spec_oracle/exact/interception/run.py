@@ -365,14 +365,10 @@ def walk(
     leave_open: bool = False,
     given: Sequence[Decision] = (),
 ) -> list[Branch[T]]:
-    """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
+    """Run ``function`` once per leaf of its decision tree; see `calls.enumerate_calls`.
 
-    With ``given`` decisions, of the part of the tree that begins with them.
-
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, or as soon as there will be far more, after
-    ``max_seconds`` of processor time, or when a run has too many steps or too much had to be cut off;
-    `UnrepeatableError` when equal decisions do
-    not lead to equal decisions or the weights do not sum to one.
+    Raises `TooManyBranchesError` as soon as there will be far more leaves than ``max_branches``, too, and
+    `UnrepeatableError` when equal decisions do not lead to equal ones or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []
