@@ -245,7 +245,7 @@ class IndependentPaths:
     def serve(self, reached: Numbers) -> tuple[Booleans, Numbers]:
         """Return node sets, bool [n, N], that want too much and, where n = 0, the law [V^L] that serves all.
 
-        ``reached`` [N] as in `DraftTrees.serve`. A set holds with each node all below it.
+        ``reached`` [N] as in `DistinctTrees.serve`. A set holds with each node all below it.
         """
         ratio = self.even_ratios(reached)
         law, levels = ratio * self.leaves, self.levels(ratio)
