@@ -132,13 +132,9 @@ def rows_at(rows: Array, path: Array | int, depth: Array, out: Array = None) -> 
 
     ``path`` may be one number for all requests.
     """
-    batch = arange_like(depth, depth.shape[0])
-    if array_api_compat.is_torch_array(rows) and rows.is_contiguous() and _fits(out, rows.dtype):
-        flat = rows.detach().flatten(0, 2)
-        request = batch if rows.shape[1] == 1 else batch * rows.shape[1] + path
-        index = request * rows.shape[2] + depth
-        return namespace(rows).index_select(flat, 0, index, out=out)
-    return rows[batch, path, depth]
+    if out is not None and array_api_compat.is_torch_array(rows) and rows.is_contiguous():
+        return pick(rows.flatten(1, 2), path * rows.shape[2] + depth, out=out)
+    return rows[arange_like(depth, depth.shape[0]), path, depth]
 
 
 def pick_each(row: Array, index: Array) -> Array:
@@ -244,17 +240,12 @@ def as_arithmetic_of(like: Array, values: Array) -> Array:
     return exact
 
 
-def power(base: Array, exponent: Array) -> Array:
-    """Return ``base ** exponent`` for whole exponents of at least 0 that broadcast, by repeated squaring.
+def raised_to(exponent: Array) -> Callable[[Array], Array]:
+    """Return the function that raises to whole exponents of at least 0 that broadcast, by repeated squaring.
 
     By products alone, so that it is the same to the last digit in any batch: `**` of an array library takes
     short cuts where all requests share an exponent, which round otherwise than its general route.
     """
-    return raised_to(exponent)(base)
-
-
-def raised_to(exponent: Array) -> Callable[[Array], Array]:
-    """Return the function that raises to these exponents, as `power`: for many bases of one shape."""
     xp = namespace(exponent)
     bits = [(exponent >> bit) % 2 == 1 for bit in range(int(xp.max(exponent)).bit_length())]
     wanted = [(bit, bool(xp.any(bit)), bool(xp.all(bit))) for bit in bits]

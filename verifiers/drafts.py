@@ -107,6 +107,19 @@ class Path:
         return xp.where(last >= 0, at, ROOT)
 
 
+def _moved(name: str) -> property:
+    """Return an attribute of paths, which drafts once were: it raises, and says what to write."""
+
+    def refuse(_: object) -> Never:
+        raise AttributeError(
+            f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, reads "
+            "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
+            "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
+        )
+
+    return property(refuse)
+
+
 @dataclass(frozen=True)
 class Drafts:
     """Draft trees and both models' rows at their places, for B independent requests.
@@ -210,20 +223,7 @@ class Drafts:
         """Number of tokens, V."""
         return self.target.vocab_size
 
-    @property
-    def draft_probs(self) -> Never:
-        """Nothing: raises `AttributeError`, which says what to write, as do the two below."""
-        raise _moved("draft_probs")
-
-    @property
-    def target_probs(self) -> Never:
-        """Nothing, as `draft_probs`."""
-        raise _moved("target_probs")
-
-    @property
-    def draft_length(self) -> Never:
-        """Nothing, as `draft_probs`."""
-        raise _moved("draft_length")
+    draft_probs, target_probs, draft_length = map(_moved, ("draft_probs", "target_probs", "draft_length"))
 
     @cached_property
     def _is_token(self) -> Array:
@@ -358,12 +358,3 @@ def parents_of_paths(tokens: Array, draft_lengths: Array | None = None) -> Array
             parents.append(xp.where(draft_lengths > depth, first, EMPTY))
         first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     return xp.concat(parents, axis=1)
-
-
-def _moved(name: str) -> AttributeError:
-    """Return the error for the arrays of paths that drafts once were."""
-    return AttributeError(
-        f"drafts.{name}: drafts are trees; a rule for paths begins with `paths = drafts.paths`, reads "
-        "paths.tokens [B, K, L], paths.draft_probs and paths.target_probs; it ends with "
-        "`return Verdict.on_paths(drafts, path, num_accepted, next_token)`"
-    )

@@ -18,7 +18,7 @@ import verifiers
 from lab.benchmarks.measure import in_turns, median, spent, table
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable, enumerated_instance, paths_of
+from spec_oracle.exact.call import DraftTable, drafting_on, enumerated_instance
 from spec_oracle.toy import Instance
 from verifiers import drafting_of
 
@@ -105,7 +105,7 @@ def tuples(rule, instance):
     """Return the draft tuples of an instance: a call that gives one of them as a batch, and their law."""
     chosen = arithmetic(exact=False, array="numpy", dtype="float64")
     instance = enumerated_instance(rule, instance)
-    drawn = DraftTable(instance, paths_of(instance, drafting_of(rule)), chosen)
+    drawn = DraftTable(instance, drafting_on(instance, drafting_of(rule)), chosen)
     return lambda number: drawn.drafts(np.array([number])), drawn.law.probability
 
 

@@ -13,8 +13,8 @@ from lab.benchmarks.measure import in_turns, median, ratio, table
 from verifiers import Drafts, numpy_decisions
 from verifiers.arrays import normalised
 from verifiers.parts.balanced_selection import balanced_plan
+from verifiers.parts.path import residual
 from verifiers.parts.path_order import highest_path_row, ranks
-from verifiers.parts.residual import residual
 from verifiers.rules.k_seq import smallest_rho
 
 VOCAB_SIZES, TOP_K, NUM_DRAFTS = (1_000, 50_257, 151_936), (10, 100, None), (2, 4, 8)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import verifiers
 from lab.specimens.registry import specimens
@@ -20,7 +19,7 @@ from spec_oracle.optimum.drafts import trees_of
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Siblings
 
-OPTIMA: dict[str, Callable[..., Optimum[Any]]] = {
+OPTIMA: dict[str, Callable[..., Optimum]] = {
     "single-path optimum": single_path_optimum,
     "K-path optimum": multi_path_optimum,
     "K-path optimum with carry-over": block_transport_optimum,

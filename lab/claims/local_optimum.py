@@ -14,7 +14,7 @@ bound on it: no view does better than to put all its mass where tokens, less y t
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,21 @@ from scipy.optimize import linprog
 
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import to_fraction, to_internal
-from spec_oracle.optimum.certificates import Optimum
 from spec_oracle.optimum.drafts import PrefixTree, trees_of
 from spec_oracle.optimum.float_programs import matrix
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
 
-def local_optimum(instances: Sequence[Instance]) -> Optimum[NDArray[Any]]:
+class LocalOptimum(NamedTuple):
+    """The ``value`` in tokens, how far a proven bound lies above it, and the multipliers that prove it."""
+
+    value: float
+    gap: Fraction
+    certificate: NDArray[Any]
+
+
+def local_optimum(instances: Sequence[Instance]) -> LocalOptimum:
     """Return the largest mean block efficiency of a rule that sees only rows along its independent drafts.
 
     In tokens, of a rule that is lossless on each of the ``instances`` [n], which share V, L and K. ``value``
@@ -66,7 +73,7 @@ def local_optimum(instances: Sequence[Instance]) -> Optimum[NDArray[Any]]:
         raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
     multipliers = to_internal(-result.eqlin.marginals[len(views) :].reshape(count, nodes))
     value = -float(result.fun)
-    return Optimum(value, local_bound(instances, multipliers) - Fraction(value), multipliers)
+    return LocalOptimum(value, local_bound(instances, multipliers) - Fraction(value), multipliers)
 
 
 def local_bound(instances: Sequence[Instance], multipliers: NDArray[Any]) -> Fraction:

@@ -27,7 +27,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.residual import acceptance_ratios, first_failure, last_success
+from verifiers.parts.path import acceptance_ratios, first_failure, last_success
 
 ONE_PATH = Traits(single_path=True)
 

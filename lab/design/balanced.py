@@ -25,7 +25,7 @@ from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
 from verifiers.arrays import divide, minimum_one, normalised
 from verifiers.parts.balanced_selection import balanced_plan
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 
 Polynomial: TypeAlias = list[Numbers]
 """Coefficients of 1, t, t^2, ..., each [N, V, R]."""

@@ -14,7 +14,7 @@ from lab.design.models import Models
 from lab.design.walks import Steps, TooManyDraftsError
 from spec_oracle.arrays import Integers, Numbers
 from verifiers.arrays import divide, minimum_one, normalised
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 from verifiers.parts.transport_plan import multisets
 from verifiers.rules.canonical import importance
 

@@ -17,7 +17,7 @@ from lab.design.models import Models
 from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
 from verifiers.arrays import divide, minimum_one, normalised, positive_part
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 from verifiers.rules.k_seq import smallest_rho
 
 Tests: TypeAlias = tuple[list[Numbers], Numbers]

@@ -14,8 +14,14 @@ from lab.chains import along, chain_of, first_path
 from lab.specimens.specimen import specimen, specimens_of
 from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick
-from verifiers.parts.block_path import block_weights, stop_chances
-from verifiers.parts.residual import acceptance_ratios, first_failure, last_success, residual
+from verifiers.parts.path import (
+    acceptance_ratios,
+    block_weights,
+    first_failure,
+    last_success,
+    residual,
+    stop_chances,
+)
 from verifiers.rules.greedy_block import GreedyBlockVerifier
 
 Array: TypeAlias = Any

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 from lab.chains import chain_of
 from lab.specimens.specimen import itself, specimen, specimens_of
 from verifiers import DecisionSource, Drafts, Paths, State, StatefulVerifier, Traits, Verdict
-from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each, power
-from verifiers.parts.block_path import verify_path
+from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each, raised_to
+from verifiers.parts.path import first_success, residual, verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
-from verifiers.parts.residual import first_success, residual
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, OneStepRule, Walk, first_true
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
@@ -160,11 +159,11 @@ mutants(rule=lambda leftover: walk(transport_ratios(leftover)))(
             "mutant: The masses of block transport by one ratio per draft; "
             "p (1 - r)^n, what they leave, corrects"
         ),
-        lambda target, ratio, num_drafts: target * power(1 - ratio, num_drafts[:, None]),
+        lambda target, ratio, num_drafts: target * raised_to(num_drafts[:, None])(1 - ratio),
     ),
     block_transport_ratios_wrong_residual=(
         'mutant: The same with p (1 - r^n), which mistakes "not every draft" for "no draft"',
-        lambda target, ratio, num_drafts: target * (1 - power(ratio, num_drafts[:, None])),
+        lambda target, ratio, num_drafts: target * (1 - raised_to(num_drafts[:, None])(ratio)),
     ),
 )
 

@@ -14,7 +14,7 @@ import numpy as np
 from lab.specimens.specimen import specimen
 from verifiers import EMPTY, ROOT, DecisionSource, Drafts, Siblings, Verdict
 from verifiers.arrays import divide, minimum_one, normalised, pick, pick_each
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 from verifiers.parts.walk import ActiveDecisions
 
 Array: TypeAlias = Any

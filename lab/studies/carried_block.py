@@ -11,7 +11,7 @@ from lab.studies.count_law import CountedSelection, Floats, Ints, counted_select
 from verifiers import DecisionSource, Drafts, Paths, State, Verdict
 from verifiers.arrays import divide, normalised, pick
 from verifiers.parts.balanced_selection import select
-from verifiers.parts.residual import draw_correction, last_success, residual
+from verifiers.parts.path import draw_correction, last_success, residual
 from verifiers.rules.greedy_multipath_carry import greedy_stop_chances
 
 

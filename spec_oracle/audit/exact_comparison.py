@@ -26,7 +26,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.arithmetic import NUMPY
-from spec_oracle.exact.call import DraftTable, paths_of
+from spec_oracle.exact.call import DraftTable, drafting_on
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.drafting import Drafting, ShapedTrees
 from spec_oracle.toy import Instance
@@ -88,7 +88,7 @@ def judge_laws(
         return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
     if after is not None and facts.rule_at is None:
         toys = [law.instance for law in laws.values()]
-        found = [(toy, paths_of(toy, Siblings.INDEPENDENT), after(toy)) for toy in toys]
+        found = [(toy, drafting_on(toy, Siblings.INDEPENDENT), after(toy)) for toy in toys]
         names = verifiers.names()
         wanting = [one for one in names if drafting_of(verifiers.get(one)) is Siblings.INDEPENDENT]
         findings = with_rule(findings, found, wanting)

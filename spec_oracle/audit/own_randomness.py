@@ -32,7 +32,8 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
 from spec_oracle.exact.interception import edge_draws
-from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
+from spec_oracle.exact.interception.edge_draws import drawn_from
+from spec_oracle.exact.interception.sources import Ordinary
 from spec_oracle.places import is_users, running_at
 from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising

@@ -25,7 +25,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts.speculation import UNKNOWN, Speculation
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
 from verifiers import Siblings
@@ -270,7 +270,7 @@ def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -
 @lru_cache(maxsize=256)
 def _of_rule(instance: Instance, rule: str, drafting: Siblings) -> tuple[float, ...]:
     """Return the law of the accepted length of a rule, () if it does not accept such paths."""
-    if not accepts(rule, paths_of(instance, drafting)):
+    if not accepts(rule, drafting_on(instance, drafting)):
         return ()
     law = emission_law(verifiers.get(rule), instance, drafting=drafting)
     return tuple(map(float, law.accepted_length_pmf))

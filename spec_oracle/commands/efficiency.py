@@ -3,7 +3,7 @@
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import verifiers
 from spec_oracle.commands.options import (
@@ -116,7 +116,7 @@ def run_optimum(options: Namespace) -> int:
     from spec_oracle.report.terminal import showing_progress
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
-    results: dict[str, dict[str, Optimum[Any]]] = {}
+    results: dict[str, dict[str, Optimum]] = {}
     write = partial(write_report, options, efficiency.OPTIMUM_FORMATS, results)
     with written_if_interrupted(write, results), showing_progress() as tell:
         for path in options.files:

@@ -9,6 +9,7 @@ from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic, arithmetic
 from spec_oracle.exact.drafting import Drafting, ShapedTrees, draft_paths, in_rationals, multiset_law
+from spec_oracle.exact.enumeration import OpenToken
 from spec_oracle.places import raised_at
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.model import FLOAT_BYTES, RATIONAL_BYTES, require_memory
@@ -19,6 +20,7 @@ from verifiers import (
     DecisionSource,
     Drafts,
     ModelBound,
+    Path,
     Paths,
     Siblings,
     State,
@@ -135,13 +137,14 @@ def draft_table(instance: Instance, drafting: Siblings | Drafting = Siblings.IND
 
     Cached: checks of batches and seeds make thousands of small draws from one instance.
     """
-    drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
-    return DraftTable(instance.floats, drawn, NUMPY)
+    return DraftTable(instance.floats, drafting_on(instance, drafting), NUMPY)
 
 
-def paths_of(instance: Instance, siblings: Siblings) -> ShapedTrees:
-    """Return the drafting of an instance's K paths of L tokens by a law of siblings."""
-    return draft_paths(instance.num_paths, instance.draft_length, siblings)
+def drafting_on(instance: Instance, drafting: Siblings | Drafting) -> Drafting:
+    """Return the drafting of an instance's K paths of L tokens by a law of siblings; another as it is."""
+    if isinstance(drafting, Siblings):
+        return draft_paths(instance.num_paths, instance.draft_length, drafting)
+    return drafting
 
 
 def converted(drafts: Drafts, chosen: Arithmetic) -> Drafts:
@@ -197,6 +200,20 @@ def _checked(
         row = int(np.argmax(wrong))
         raise VerdictError(f"{name}: {numbers[row]} at row {row}, expected {least}..{stop - 1}")
     return numbers.astype(np.int64)
+
+
+def verified_path(
+    verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, chosen: Arithmetic
+) -> tuple[Path, OpenToken | Integers]:
+    """Return the accepted path after one call in a fresh state, and the token that follows, maybe open.
+
+    Raises `VerdictError` where they are no emission.
+    """
+    verdict, _ = call_verifier(verifier, drafts, decisions, fresh_state(verifier, drafts.batch))
+    path = drafts.path_to(chosen.from_numpy(checked_node(verdict, drafts, chosen)))
+    if isinstance(verdict.next_token, OpenToken):
+        return path, verdict.next_token
+    return path, checked_next_token(verdict, drafts, chosen)
 
 
 def checked_emissions(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> tuple[Integers, Integers]:

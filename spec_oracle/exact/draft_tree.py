@@ -21,13 +21,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import call_verifier, checked_next_token, checked_node, converted, fresh_state
+from spec_oracle.exact.call import converted, verified_path
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.exact.enumeration import (
     Branches,
@@ -37,7 +37,15 @@ from spec_oracle.exact.enumeration import (
     enumerate_branches,
 )
 from spec_oracle.exact.errors import TooManyBranchesError, require_time
-from spec_oracle.exact.representatives import FEW_OF_A_BATCH, OPEN, Alike, NotAlikeError, Stand, require_alike
+from spec_oracle.exact.representatives import (
+    FEW_OF_A_BATCH,
+    OPEN,
+    Branch,
+    NotAlikeError,
+    Stand,
+    guarded,
+    require_alike,
+)
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Path, Paths, Siblings
 
@@ -90,17 +98,8 @@ class ConditionalLaw:
         return float(sum(gaps)) / 2
 
 
-class RunOutcome(NamedTuple):
-    """What one run comes to: the accepted tokens, the one that follows (maybe `OPEN`), and the probability.
-
-    ``stands``: values in it that stand for others; ``alike``: those that should lead to what others lead to.
-    """
-
-    prefix: Context
-    following: int
-    weight: float
-    stands: tuple[Stand, ...] = ()
-    alike: tuple[Alike, ...] = ()
+Outcome: TypeAlias = Branch[tuple[Context, int]]
+"""What one run comes to: its result are the accepted tokens, and the one that follows (maybe `OPEN`)."""
 
 
 def conditional_laws(
@@ -122,17 +121,11 @@ def conditional_laws(
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
         require_time(end)
-        some = drafts.take(rows)
-        given = converted(some, chosen)
-        verdict = call_verifier(verifier, given, decisions, fresh_state(verifier, len(rows)))[0]
-        path = some.path_to(checked_node(verdict, given, chosen))
-        if isinstance(verdict.next_token, OpenToken):
-            return path, verdict.next_token
-        return path, checked_next_token(verdict, given, chosen)
+        return verified_path(verifier, converted(drafts.take(rows), chosen), decisions, chosen)
 
     numbers = 2 * (drafts.places + 1) * drafts.vocab_size
     for few in (FEW_OF_A_BATCH, _FEW_WHERE_NONE_STANDS):
-        found: list[list[RunOutcome]] = [[] for _ in range(drafts.batch)]
+        found: list[list[Outcome]] = [[] for _ in range(drafts.batch)]
         every_branch = enumerate_branches(
             run,
             np.ones(drafts.batch),
@@ -152,27 +145,28 @@ def conditional_laws(
     raise refused
 
 
-def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:
+def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
     """Return the law of the emission of one request, from all its runs.
 
     Raises `NotAlikeError` unless outcomes of which few were run lead to the same.
     """
-    require_alike((one.weight, one.alike, one.prefix, one.following) for one in outcomes)
+    require_alike((one.weight, one.alike, *one.result) for one in outcomes)
     leaves: dict[Context, Floats] = defaultdict(lambda: np.zeros(vocab_size))
     assumed = 0.0
     for one in outcomes:
-        stand = next((stand for stand in one.stands if stand.value == one.following), None)
+        prefix, following = one.result
+        stand = next((stand for stand in one.stands if stand.value == following), None)
         if stand is None:
-            leaves[one.prefix][one.following] += one.weight
+            leaves[prefix][following] += one.weight
             continue
         masses, possible = np.zeros(vocab_size), stand.chances > 0
         masses[stand.values[possible]] = stand.chances[possible] * one.weight
-        leaves[one.prefix] += masses
-        assumed += 0.0 if one.following == OPEN else one.weight - float(masses[one.following])
-    return ConditionalLaw(dict(leaves), assumed)
+        leaves[prefix] += masses
+        assumed += 0.0 if following == OPEN else one.weight - float(masses[following])
+    return ConditionalLaw(dict(leaves), assumed, guarded(outcomes))
 
 
-def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator[tuple[int, RunOutcome]]:
+def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator[tuple[int, Outcome]]:
     """Yield the request and the outcome of every finished branch."""
     path, following = branches.result
     accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
@@ -189,7 +183,7 @@ def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator
         if stand is not None and stand.value != token:
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
         stands = opened if stand is None else (stand, *opened)
-        yield row, RunOutcome(prefixes[number], token, weight, stands, alike)
+        yield row, Branch(weight, (prefixes[number], token), stands, alike)
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,18 @@ from spec_oracle.exact.call import (
     BATCH_BYTES,
     DraftTable,
     VerdictError,
-    call_verifier,
     checked_emissions,
-    checked_next_token,
-    checked_node,
+    drafting_on,
     enumerated_instance,
-    fresh_state,
     no_mass,
-    paths_of,
     prepared_call,
+    verified_path,
 )
-from spec_oracle.exact.completions import Gap, largest_gap
+from spec_oracle.exact.completions import Gap
 from spec_oracle.exact.drafting import Drafting, draft_paths, next_draft_law, require_few_drafts
 from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.errors import require_time
-from spec_oracle.exact.text import decoded_law
+from spec_oracle.exact.text import DecodedLaw, decoded_law
 from spec_oracle.notebook import number, table
 from spec_oracle.toy import Context, Instance
 from verifiers import (
@@ -63,7 +60,7 @@ class EmissionLaw:
 
     instance: Instance
     masses: tuple[Numbers, ...]
-    decode: Callable[[], Numbers] | None = None
+    decode: Callable[[], DecodedLaw] | None = None
 
     def __repr__(self) -> str:
         """Return the figures of the law in a line; no total variation that is still to be decoded."""
@@ -102,30 +99,26 @@ class EmissionLaw:
         Emissions are continued by the target; those of a verifier with state by its own next calls, since
         they are owed a modified target.
         """
-        return self._text.reshape((self.instance.vocab_size,) * len(self.masses))
+        return self._text.law.reshape((self.instance.vocab_size,) * len(self.masses))
 
     @cached_property
-    def _text(self) -> Numbers:
+    def _text(self) -> DecodedLaw:
         if self.decode is not None:
             return self.decode()
-        law = self.masses[0]
+        law, target = self.masses[0], self.instance.target
         for length, mass in enumerate(self.masses[1:], start=1):
-            law = (law[:, None] * self.instance.target.rows(length)).reshape(-1) + mass
-        return law
+            law = (law[:, None] * target.rows(length)).reshape(-1) + mass
+        return DecodedLaw(target.vocab_size, len(self.masses), law, target.joint(len(self.masses)))
 
-    @cached_property
-    def _expected(self) -> Numbers:
-        return self.instance.target.joint(len(self.masses))
-
-    @cached_property
+    @property
     def total_variation(self) -> Number:
         """Half the summed gaps between the extended law and the target; 0 means lossless."""
-        return abs(self._text - self._expected).sum() / 2
+        return self._text.total_variation
 
     @property
     def largest_gap(self) -> Gap:
         """The sequence of L+1 tokens with the largest gap between the target and the extended law."""
-        return largest_gap(self._expected, self._text, (self.instance.vocab_size,) * len(self.masses))
+        return self._text.largest_gap
 
 
 def emission_law(
@@ -173,15 +166,12 @@ def emission_law(
     if isinstance(trees, Siblings) and merged and traits.walks and not isinstance(bound, StatefulVerifier):
         masses = walked_masses(bound, trees, numbers, chosen, any_order=traits.any_order)
     else:
-        drawn = paths_of(numbers, trees) if isinstance(trees, Siblings) else trees
-        table = DraftTable(numbers, drawn, chosen, any_order=merged and traits.any_order, end=end)
+        drawn, any_order = drafting_on(numbers, trees), merged and traits.any_order
+        table = DraftTable(numbers, drawn, chosen, any_order=any_order, end=end)
         masses = _enumerated_masses(bound, table, numbers, chosen, end)
     if isinstance(verifier, StatefulVerifier):
-        tokens = numbers.draft_length + 1
-
-        def decode() -> Numbers:
-            return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype, end=end).law
-
+        run = partial(decoded_law, exact=exact, array=array, dtype=dtype, end=end)
+        decode = partial(run, verifier, numbers, numbers.draft_length + 1)
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 
 
@@ -198,12 +188,7 @@ def _enumerated_masses(
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
         require_time(end)
-        drafts = table.drafts(rows)
-        verdict, _ = call_verifier(bound, drafts, decisions, fresh_state(bound, len(rows)))
-        path = drafts.path_to(chosen.from_numpy(checked_node(verdict, drafts, chosen)))
-        if isinstance(verdict.next_token, OpenToken):
-            return path, verdict.next_token
-        return path, checked_next_token(verdict, drafts, chosen)
+        return verified_path(bound, table.drafts(rows), decisions, chosen)
 
     masses = no_mass(numbers, table.law.probability)
     for branches in enumerate_branches(

@@ -12,14 +12,17 @@ that are not run. That these lead to what it leads to is an assumption: its shar
 (`ConditionalLaw.assumed`), and that the three lead to the same is checked (`require_alike`).
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.errors import NotTracedError
+
+T = TypeVar("T")
 
 Law: TypeAlias = Floats
 Indices: TypeAlias = Integers
@@ -136,7 +139,7 @@ class Decision(NamedTuple):
     @property
     def chance(self) -> float:
         """The probability of the outcomes that the one taken represents."""
-        return float(self._represented().sum() if self._stands else self.law[self.outcome])
+        return float(self._represented.sum() if self._stands else self.law[self.outcome])
 
     @property
     def value(self) -> int:
@@ -148,13 +151,12 @@ class Decision(NamedTuple):
         """The outcomes that the one taken represents, None for itself alone."""
         if not self._stands:
             return None
-        chances = self._represented()
+        chances = self._represented
         values = np.arange(len(chances)) if self.values is None else self.values
         return Stand(self.value, values, chances / chances.sum())
 
+    @property
     def _represented(self) -> Law:
-        if not self._stands:
-            return self.law[self.outcome : self.outcome + 1]
         return represented(self.law, self.tried, self.outcome)
 
     def is_as(self, other: "Decision") -> bool:
@@ -170,6 +172,26 @@ class Decision(NamedTuple):
         """Return the decision with the next outcome that is tried, None after the last."""
         later = self.tried[self.tried > self.outcome]
         return self._replace(outcome=int(later[0])) if len(later) else None
+
+
+class Branch(NamedTuple, Generic[T]):
+    """A run: its probability, what the code under test returned, and which values in it stand for others.
+
+    ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
+    ``guarded``: the probability of what was left out, of guards of noise against zeros.
+    """
+
+    weight: float
+    result: T
+    stands: tuple[Stand, ...] = ()
+    alike: tuple[Alike, ...] = ()
+    script: tuple[Decision, ...] = ()
+    guarded: float = 0.0
+
+
+def guarded(branches: Sequence[Branch[Any]]) -> float:
+    """Return a bound of the total variation that guards of noise against zeros make."""
+    return math.fsum(branch.weight * branch.guarded for branch in branches)
 
 
 def normalised(weights: Sequence[float] | Law) -> Law:

@@ -16,9 +16,9 @@ from spec_oracle.exact.call import (
     DraftTable,
     call_verifier,
     checked_emissions,
+    drafting_on,
     enumerated_instance,
     fresh_state,
-    paths_of,
     prepared_call,
 )
 from spec_oracle.exact.completions import Gap, largest_gap
@@ -194,7 +194,7 @@ class _FurtherCalls:
         end: float = math.inf,
     ) -> None:
         self._verifier, self._instance, self._chosen = verifier, instance, chosen
-        self._drafting = drafting or paths_of(instance, drafting_of(verifier))
+        self._drafting = drafting or drafting_on(instance, drafting_of(verifier))
         self._end = end
         self._tables: dict[tuple[int, int], DraftTable] = {}
         self.zero = chosen.prepare(instance.target.levels[0][:1, 0])[0] * 0

@@ -4,7 +4,6 @@ from spec_oracle.optimum.certificates import (
     CertificateError,
     Optimum,
     SelectionCertificate,
-    SinglePathCertificate,
     TransportCertificate,
     check_certificate,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "Optimum",
     "ProvenBound",
     "SelectionCertificate",
-    "SinglePathCertificate",
     "TransportCertificate",
     "block_transport_optimum",
     "check_certificate",

@@ -9,53 +9,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import inf
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from spec_oracle.arrays import Number
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import to_internal
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_instance_of
 from verifiers import EMPTY, ROOT, Siblings
 
-C = TypeVar("C")
 Paths: TypeAlias = tuple[Context, ...]
 Masses: TypeAlias = Mapping[Context, Number]
 
 
 @dataclass(frozen=True)
-class Optimum(Generic[C]):
-    """What no lossless verifier exceeds and some verifier attains.
-
-    ``value`` is in tokens (block efficiency): float, or `Fraction` when asked for with ``exact=True``.
-    ``gap`` is how far the proven bound lies above it.
-    """
-
-    value: float | Fraction
-    gap: Fraction
-    certificate: C
-
-
-@dataclass(frozen=True)
-class SinglePathCertificate:
-    """Proof of the best block efficiency with one draft path.
-
-    ``budgets``: c(v) for every context of up to L tokens, which attain ``value``. ``bottlenecks``: for every
-    v the prefix u of v (v itself included) that limits it: v is passed with mass at most
-    p(v) q(u)/p(u); these limits sum to ``bound``.
-    """
-
-    value: Fraction
-    bound: Fraction
-    budgets: dict[Context, Fraction]
-    bottlenecks: dict[Context, Context]
-
-
-@dataclass(frozen=True)
 class SelectionCertificate:
-    """Proof of the best block efficiency over K independent paths.
+    """Proof of the best block efficiency over K = ``num_paths`` independent paths.
 
     ``carry_over``: whether the verifier may modify the target of the rest of the block. ``budgets``: c(v) for
     every context of up to L tokens, which attain ``value``. ``law``: s of every path, the law of one path
@@ -69,6 +40,7 @@ class SelectionCertificate:
     bound: Fraction
     budgets: dict[Context, Fraction]
     potentials: dict[Context, Fraction]
+    num_paths: int
     law: dict[Context, Fraction]
 
 
@@ -90,47 +62,41 @@ class TransportCertificate:
 
 
 Certificate: TypeAlias = SelectionCertificate | TransportCertificate
-"""What proves an optimum over K paths."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What no lossless verifier exceeds and some verifier attains.
+
+    ``value`` is in tokens (block efficiency): float, or `Fraction` when asked for with ``exact=True``.
+    """
+
+    value: float | Fraction
+    certificate: Certificate
+
+    @property
+    def gap(self) -> Fraction:
+        """How far the proven bound lies above the value, tokens."""
+        return self.certificate.bound - self.certificate.value
 
 
 class CertificateError(SpecOracleError):
     """A certificate does not prove what it says; the message names the field, the index and the value."""
 
 
-def check_certificate(instance: Instance, certificate: SinglePathCertificate | Certificate) -> Fraction:
+def check_certificate(instance: Instance, certificate: Certificate) -> Fraction:
     """Confirm that ``certificate`` proves its value attained and its bound valid; return their gap.
 
     Everything is recomputed in rationals from ``instance``. Raises `CertificateError` at the first thing that
     fails.
     """
     require_instance_of(instance, "instance", Instance)
-    if isinstance(certificate, SinglePathCertificate):
-        _check_single_path(instance.exact, certificate)
-    elif isinstance(certificate, SelectionCertificate):
+    if isinstance(certificate, SelectionCertificate):
         _check_selection(instance.exact, certificate)
     else:
         require_instance_of(certificate, "certificate", TransportCertificate)
         _check_transport(instance.exact, certificate)
     return certificate.bound - certificate.value
-
-
-def _check_single_path(instance: Instance, certificate: SinglePathCertificate) -> None:
-    """Attained: budgets fall along every path and p(v) c(v) <= q(v), all that one path demands.
-
-    Bound: p(v) c(v) <= p(v) c(u) <= p(v) q(u)/p(u) for every prefix u of v with p(u) > 0.
-    """
-    target, draft = _joint(instance, instance.target), _joint(instance, instance.draft)
-    _check_budgets(target, certificate.budgets, carry_over=False)
-    for v, budget in certificate.budgets.items():
-        _demand(target[v] * budget <= draft[v], "budgets", v, budget, "more than the draft reaches")
-    _check_value(target, certificate.budgets, certificate.value)
-    _check_keys("bottlenecks", certificate.bottlenecks, target)
-    bound = Fraction(0)
-    for v, u in certificate.bottlenecks.items():
-        _demand(v[: len(u)] == u, "bottlenecks", v, u, "not a prefix")
-        if target[v]:
-            bound += target[v] * draft[u] / target[u]
-    _check_bound(bound, certificate.bound)
 
 
 def _check_selection(instance: Instance, certificate: SelectionCertificate) -> None:
@@ -158,7 +124,7 @@ def _check_selection(instance: Instance, certificate: SelectionCertificate) -> N
         _demand(target[v] * budget <= passed[v], "budgets", v, budget, "more than the law reaches")
     ratio = {x: mass / draft[x] if draft[x] else inf for x, mass in certificate.law.items()}
     got = Fraction(0)
-    for path, hit in _hits(ratio, draft, instance.num_paths):
+    for path, hit in _hits(ratio, draft, certificate.num_paths):
         got += certificate.law[path]
         _demand(got <= hit, "law", path, got, f"with all of higher law/draft; {hit} at most")
     _check_value(target, certificate.budgets, certificate.value)
@@ -167,7 +133,7 @@ def _check_selection(instance: Instance, certificate: SelectionCertificate) -> N
     for v in target:
         highest[v] = max(highest[v], highest[v[:-1]])
     expected = below = Fraction(0)
-    for path, hit in _hits({x: highest[x] for x in paths}, draft, instance.num_paths):
+    for path, hit in _hits({x: highest[x] for x in paths}, draft, certificate.num_paths):
         expected += highest[path] * (hit - below)
         below = hit
     _check_bound(expected + _gain(target, certificate), certificate.bound)
@@ -206,8 +172,7 @@ def _joint(instance: Instance, model: ToyModel) -> dict[Context, Number]:
 
 def _trees(instance: Instance, drafting: Siblings | Drafting) -> dict[Paths, Number]:
     """Return the mass of every draft tree, named by the distinct paths to its leaves."""
-    drawn = paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting
-    law = drawn.law(in_rationals(instance))
+    law = drafting_on(instance, drafting).law(in_rationals(instance))
     trees: dict[Paths, Number] = {}
     for tokens, parents, mass in zip(law.tokens.tolist(), law.parents.tolist(), law.probability, strict=True):
         nodes: dict[int, Context] = {ROOT: ()}

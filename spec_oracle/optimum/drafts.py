@@ -18,7 +18,7 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Number, Numbers
 from spec_oracle.exact.arithmetic import to_fractions, to_internal
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.exact.drafting import Drafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.model import require_memory
@@ -73,6 +73,10 @@ class PrefixTree:
     def table(self, values: Numbers) -> dict[Context, Fraction]:
         """Return rational ``values`` [N] by context."""
         return dict(zip(self.contexts, to_fractions(values), strict=True))
+
+    def by_path(self, values: Numbers) -> dict[Context, Fraction]:
+        """Return rational ``values`` [V^L] of whole paths by path."""
+        return dict(zip(self.contexts[self.starts[-2] :], to_fractions(values), strict=True))
 
     def joint(self, model: ToyModel) -> Numbers:
         """Return the joint probability of each node, [N], in fast rationals (see `exact.arithmetic`)."""
@@ -129,7 +133,7 @@ class DistinctTrees:
 def trees_of(instance: Instance, drafting: Siblings | Drafting) -> DistinctTrees:
     """Enumerate the draft trees of an exact instance: K paths by a law of siblings, or other trees."""
     numbers = in_rationals(instance)
-    law = (paths_of(instance, drafting) if isinstance(drafting, Siblings) else drafting).law(numbers)
+    law = drafting_on(instance, drafting).law(numbers)
     sets, tree = np.unique(_as_sets(law.nodes), axis=0, return_inverse=True)
     probability = np.full(len(sets), law.probability[0] * 0)
     np.add.at(probability, tree.reshape(-1), law.probability)
@@ -241,7 +245,7 @@ class IndependentPaths:
     def serve(self, reached: Numbers) -> tuple[Booleans, Numbers]:
         """Return node sets, bool [n, N], that want too much and, where n = 0, the law [V^L] that serves all.
 
-        ``reached`` [N] as in `DraftTrees.serve`. A set holds with each node all below it.
+        ``reached`` [N] as in `DistinctTrees.serve`. A set holds with each node all below it.
         """
         ratio = self.even_ratios(reached)
         law, levels = ratio * self.leaves, self.levels(ratio)

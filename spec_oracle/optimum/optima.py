@@ -7,19 +7,17 @@ that separates it from a proof: below `ROUNDING` tokens at the sizes that fit he
 """
 
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers, Numbers
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.arithmetic import to_fraction, to_fractions
+from spec_oracle.exact.arithmetic import to_fraction
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.optimum.certificates import (
     Certificate,
     Optimum,
     SelectionCertificate,
-    SinglePathCertificate,
     TransportCertificate,
     check_certificate,
 )
@@ -33,7 +31,7 @@ ROUNDING = 1e-10
 """Tokens by which float64 may round a proven bound."""
 
 
-def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
+def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum:
     """Return the largest block efficiency, in tokens, of any lossless verifier that looks at one path.
 
     c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (docs/theory.md, "Budgets and the
@@ -56,19 +54,24 @@ def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[S
             budgets[node], bottleneck[node] = draft[node] / target[node], node
         else:
             budgets[node], bottleneck[node] = budgets[above], bottleneck[above]
-    value = to_fraction(target @ budgets)
-    certificate = SinglePathCertificate(
-        value=value,
-        bound=value,
-        budgets=prefixes.table(budgets),
-        bottlenecks={v: prefixes.contexts[u] for v, u in zip(prefixes.contexts, bottleneck, strict=True)},
-    )
-    return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
+    # Each v is passed with mass p(v) q(u)/p(u) at most, u its bottleneck: u has as multiplier all p(v)/p(u).
+    limited = np.zeros_like(target)
+    np.add.at(limited, bottleneck, target)
+    potentials = np.zeros_like(target)
+    for node, above in enumerate(prefixes.parent[1:], start=1):
+        potentials[node] = potentials[above] + (limited[node] / target[node] if limited[node] else 0)
+    value, law = to_fraction(target @ budgets), prefixes.by_path(draft[prefixes.starts[-2] :])
+    tables = prefixes.table(budgets), prefixes.table(potentials)
+    return _proven(SelectionCertificate(False, value, value, *tables, 1, law), exact=exact)
+
+
+def _proven(certificate: Certificate, *, exact: bool) -> Optimum:
+    return Optimum(certificate.value if exact else float(certificate.value), certificate)
 
 
 def multi_path_optimum(
     instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
-) -> Optimum[Certificate]:
+) -> Optimum:
     """Return the largest block efficiency, in tokens, of any lossless verifier of ``instance``.
 
     Budgets fall along every path, c(vx) <= c(v) (Thomas & Pal, arXiv 2602.16961, theorem 3.3), and what is
@@ -85,9 +88,7 @@ def multi_path_optimum(
     return _optimum(instance, drafting, carry_over=False, exact=exact)
 
 
-def tree_optimum(
-    instance: Instance, drafting: Drafting, *, exact: bool = False
-) -> Optimum[TransportCertificate]:
+def tree_optimum(instance: Instance, drafting: Drafting, *, exact: bool = False) -> Optimum:
     """Return the largest block efficiency, in tokens, of any lossless verifier of trees of ``drafting``.
 
     The program of `multi_path_optimum` over any law of draft trees, which need not be sampled: what is
@@ -99,14 +100,12 @@ def tree_optimum(
     >>> tree_optimum(toy, LikeliestNodes(2), exact=True).value  # the tree 0, 00: 1 + 1/3 + 1/9
     Fraction(13, 9)
     """
-    optimum = _optimum(instance, drafting, carry_over=False, exact=exact)
-    assert isinstance(optimum.certificate, TransportCertificate)
-    return cast("Optimum[TransportCertificate]", optimum)
+    return multi_path_optimum(instance, drafting=drafting, exact=exact)
 
 
 def block_transport_optimum(
     instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
-) -> Optimum[Certificate]:
+) -> Optimum:
     """Return the largest block efficiency, in tokens, of a verifier that may carry over a modified target.
 
     A verifier that may modify the target of the rest of the block has budgets c(v) <= 1 that need not fall
@@ -115,30 +114,25 @@ def block_transport_optimum(
     return _optimum(instance, drafting, carry_over=True, exact=exact)
 
 
-def _optimum(
-    instance: Instance, drafting: Siblings | Drafting, *, carry_over: bool, exact: bool
-) -> Optimum[Certificate]:
+def _optimum(instance: Instance, drafting: Siblings | Drafting, *, carry_over: bool, exact: bool) -> Optimum:
     numbers = require_instance_of(instance, "instance", Instance).exact
     target, ceiling, drafts = _program(numbers, drafting, carry_over=carry_over)
     prefixes, best = drafts.prefixes, best_budgets(target, ceiling, drafts)
     # By strong duality the potentials prove just this value; the checker finds out for itself.
     value = to_fraction(target @ best.budgets)
+    proof = carry_over, value, value
     potentials = prefixes.table(best.potentials)
-    certificate: Certificate
     if isinstance(drafts, IndependentPaths):
         # Served masses may exceed those asked for where these are of no value; no stop mass is negative then.
         budgets = prefixes.table(drafts.budgets_under(best.served, target, ceiling))
-        paths = prefixes.contexts[prefixes.starts[-2] :]
-        law = dict(zip(paths, to_fractions(best.served), strict=True))
-        certificate = SelectionCertificate(carry_over, value, value, budgets, potentials, law)
-    else:
-        stops = {
-            paths: {prefixes.contexts[node]: mass for node, mass in zip(nodes, masses, strict=True) if mass}
-            for paths, nodes, masses in zip(drafts.paths, drafts.nodes, best.served, strict=True)
-        }
-        budgets = prefixes.table(best.budgets)
-        certificate = TransportCertificate(carry_over, value, value, budgets, potentials, drafting, stops)
-    return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
+        served = numbers.num_paths, prefixes.by_path(best.served)
+        return _proven(SelectionCertificate(*proof, budgets, potentials, *served), exact=exact)
+    stops = {
+        paths: {prefixes.contexts[node]: mass for node, mass in zip(nodes, masses, strict=True) if mass}
+        for paths, nodes, masses in zip(drafts.paths, drafts.nodes, best.served, strict=True)
+    }
+    budgets = prefixes.table(best.budgets)
+    return _proven(TransportCertificate(*proof, budgets, potentials, drafting, stops), exact=exact)
 
 
 def _program(
@@ -153,12 +147,12 @@ def _program(
 
 def checked_optima(
     instance: Instance, *, drafting: Siblings | Drafting = Siblings.INDEPENDENT, exact: bool = False
-) -> dict[str, Optimum[Any]]:
+) -> dict[str, Optimum]:
     """Return the optima by name, the one of a single path for a path from q.
 
     Raises `CertificateError` if a certificate fails.
     """
-    found: dict[str, Optimum[Any]] = {
+    found = {
         "single_path": single_path_optimum(instance, exact=exact),
         "multi_path": multi_path_optimum(instance, drafting=drafting, exact=exact),
         "block_transport": block_transport_optimum(instance, drafting=drafting, exact=exact),

@@ -9,7 +9,6 @@ from spec_oracle.efficiency import Efficiency
 from spec_oracle.efficiency.figures import is_lossless, marked
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.optimum import Optimum
-from spec_oracle.optimum.certificates import Certificate, SinglePathCertificate
 from spec_oracle.report.plot import COLOURS, INK, MUTED, grid, new_figure, save_figure
 from spec_oracle.report.table import Table, formats, percent, plain, short
 from spec_oracle.toy import context_text
@@ -69,7 +68,7 @@ def _data(results: Sequence[Efficiency]) -> list[dict[str, Json]]:
 FORMATS = formats(_tables, _data)
 
 
-CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[SinglePathCertificate | Certificate]]]
+CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum]]
 """The optima of each file by name, as `spec_oracle.optimum.checked_optima` returns them."""
 
 _OPTIMUM_HEAD = ("optimum", "tokens/call", "gap", "budgets c(v)")
@@ -86,7 +85,7 @@ def _optimum_tables(results: CheckedOptima) -> Iterator[Table]:
     yield Table((), (), below="Every certificate was checked in rationals, without a solver.")
 
 
-def _budgets(optimum: Optimum[SinglePathCertificate | Certificate], most: int = 8) -> str:
+def _budgets(optimum: Optimum, most: int = 8) -> str:
     budgets = list(optimum.certificate.budgets.items())
     shown = "  ".join(f"[{context_text(context)}] {short(budget)}" for context, budget in budgets[:most])
     return shown + ("  ..." if len(budgets) > most else "")

@@ -29,7 +29,6 @@ from spec_oracle.statistics.goodness_of_fit import (
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     homogeneity,
-    homogeneity_p_value,
 )
 from spec_oracle.statistics.intervals import (
     OffendingCell,
@@ -66,7 +65,6 @@ __all__ = [
     "goodness_of_fit_by_e_process",
     "goodness_of_fit_by_g",
     "homogeneity",
-    "homogeneity_p_value",
     "log_e_value",
     "offending_cells",
     "pooled_cells",

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spec_oracle.arrays import Floats, Integers
+from spec_oracle.arrays import Floats, Integers, Numbers
 from spec_oracle.validation import require_draws, require_law, require_positive
 
 MIN_EXPECTED = 50.0
@@ -82,21 +82,24 @@ def pooled_cells(probabilities: npt.ArrayLike, draws: int, min_expected: float =
     [1, 0, 0, 0]
     """
     law = require_law(probabilities)
-    needed = require_positive(min_expected, "min_expected") / require_draws(draws)
-    order = np.argsort(law, kind="stable")
-    cell_of = np.full(law.size, -1, dtype=np.int64)
-    masses = [0.0]
-    order = order[law[order] > 0]
+    return joined_cells(law, require_positive(min_expected, "min_expected") / require_draws(draws))
+
+
+def joined_cells(masses: Numbers, needed: float) -> Cells:
+    """Return cells of outcomes of ``masses`` [V], joined rarest first until each has what is ``needed``."""
+    order = np.argsort(masses, kind="stable")
+    order = order[masses[order] > 0]
+    cell_of, joined = np.full(masses.size, -1, dtype=np.int64), [0.0]
     cells = []
-    for chance in law[order].tolist():
-        if masses[-1] >= needed:
-            masses.append(0.0)
-        masses[-1] += chance
-        cells.append(len(masses) - 1)
+    for mass in masses[order].tolist():
+        if joined[-1] >= needed:
+            joined.append(0.0)
+        joined[-1] += mass
+        cells.append(len(joined) - 1)
     cell_of[order] = cells
-    if len(masses) > 1 and masses[-1] < needed:
-        left_over = masses.pop()
-        masses[-1] += left_over
-        cell_of[cell_of == len(masses)] = len(masses) - 1
-    mass = np.asarray(masses)
-    return Cells(cell_of, mass / mass.sum())
+    if len(joined) > 1 and joined[-1] < needed:
+        left_over = joined.pop()
+        joined[-1] += left_over
+        cell_of[cell_of == len(joined)] = len(joined) - 1
+    mass = np.asarray(joined)
+    return Cells(cell_of, mass / (mass.sum() or 1.0))

@@ -20,7 +20,7 @@ import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.cells import MIN_EXPECTED, pooled_cells, support_cells
+from spec_oracle.statistics.cells import MIN_EXPECTED, joined_cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
@@ -188,11 +188,6 @@ def homogeneity(
     return Homogeneity(p_value, alpha, table.shape[1], draws, tv)
 
 
-def homogeneity_p_value(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Return the p-value of `homogeneity`."""
-    return homogeneity(first, second, alpha=0.5).p_value
-
-
 def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> Integers:
     """Return the table of pooled cells, int [2, C]."""
     size = np.size(first)
@@ -200,16 +195,6 @@ def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> Integers:
     if rows[1].ndim != 1:
         raise InvalidInputError(f"second: expected shape [{size}], got {rows[1].shape}")
     table = np.stack(rows)
-    total = table.sum(axis=0)
     needed = MIN_EXPECTED * table.sum() / max(int(table.sum(axis=1).min()), 1)
-    cells: list[Integers] = []
-    pool = np.zeros(2, dtype=np.int64)
-    for outcome in np.argsort(total, kind="stable"):
-        pool = pool + table[:, outcome]
-        if pool.sum() >= needed:
-            cells.append(pool)
-            pool = np.zeros(2, dtype=np.int64)
-    if not cells:
-        return pool[:, None]
-    cells[-1] = cells[-1] + pool
-    return np.stack(cells, axis=1)
+    cells = joined_cells(table.sum(axis=0), needed)
+    return np.stack([cells.tally(row) for row in rows])

@@ -150,16 +150,6 @@ def draws_needed_by_joint_e_process(
     return _draws_needed_by_joint_e_process(tv, tuple(map(_kept, laws)), alpha, miss)
 
 
-def _attainable(tv: float) -> float:
-    """Return a total variation, or infinity when no law is that far from another."""
-    return tv if tv <= 1 else math.inf
-
-
-def _leak_found(draws: float, miss: float) -> float:
-    """Mass off the support that shows at least once, but for a chance ``miss``: (1 - tv)^n = miss."""
-    return -math.expm1(math.log(miss) / draws)
-
-
 @dataclass(frozen=True)
 class _Limit:
     """A test in the limit of many draws: it alarms where a chi-square variable exceeds ``threshold``.
@@ -177,13 +167,16 @@ class _Limit:
     def smallest_tv(self, miss: float) -> float:
         """Return the smallest total variation that is missed with probability ``miss`` at most."""
         require_rate(miss, "miss")
-        if self.freedom == 0:
-            return _attainable(self.hidden + _leak_found(self.draws, miss))
-        if self.far:
+        if self.freedom == 0:  # mass off the support shows at least once, but for a chance (1 - tv)^n = miss
+            seen = -math.expm1(math.log(miss) / self.draws)
+        elif self.far:
             noncentrality = (math.sqrt(self.threshold) + float(scipy.stats.norm.isf(miss))) ** 2
+            seen = math.sqrt(noncentrality / (4 * self.draws))
         else:
             noncentrality = _noncentrality_found(self.threshold, self.freedom, miss)
-        return _attainable(self.hidden + math.sqrt(noncentrality / (4 * self.draws)))
+            seen = math.sqrt(noncentrality / (4 * self.draws))
+        tv = self.hidden + seen
+        return tv if tv <= 1 else math.inf
 
     def finds(self, tv: float, miss: float) -> bool:
         """Say whether ``tv`` is at least that: one value of a special function in place of a root search."""

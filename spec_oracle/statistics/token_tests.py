@@ -48,9 +48,9 @@ SIZES: Final = np.geomspace(0.002, 1.0, 400)
 """Shares of which it is said whether they are detected."""
 
 
-def mean_log_e(log_e: Floats) -> float:
-    """Return the logarithm of the mean of e-values, given their logarithms, nats."""
-    return float(np.logaddexp.reduce(log_e, axis=None)) - math.log(log_e.size)
+def _log_e_value(test: "ByOrder | ByPlace | ByRow | Bet") -> float:
+    """Log e-value of a test: the mean over its sizes or shares, and over groups of places, nats."""
+    return float(np.logaddexp.reduce(test.log_e, axis=None)) - math.log(test.log_e.size)
 
 
 def _least_tv(counts: Integers, law: Floats, alpha: float, doubt: float = 0.0) -> float:
@@ -84,10 +84,7 @@ class ByOrder:
         """How many were counted."""
         return int(self.counts.sum())
 
-    @property
-    def log_e_value(self) -> float:
-        """Average over the sizes, nats."""
-        return mean_log_e(self.log_e)
+    log_e_value = property(_log_e_value)
 
     def observe(self, cells: Integers, given: Integers, doubt: Floats) -> None:
         """Add tokens int [T], in the order in which they came; each is bet on by those before it.
@@ -176,10 +173,7 @@ class ByPlace:
         """How many were counted."""
         return int(self.counts.sum())
 
-    @property
-    def log_e_value(self) -> float:
-        """Average over groups and sizes, nats."""
-        return mean_log_e(self.log_e)
+    log_e_value = property(_log_e_value)
 
     @property
     def _worst(self) -> int:
@@ -256,10 +250,7 @@ class ByRow:
             self.log_e, self._log_e[key] = self.log_e + found - self._log_e[key], found
             self.tokens += int(counts.sum())
 
-    @property
-    def log_e_value(self) -> float:
-        """Average over the sizes, nats."""
-        return mean_log_e(self.log_e)
+    log_e_value = property(_log_e_value)
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token after the distribution with the most evidence."""
@@ -302,10 +293,7 @@ class Bet:
         """The order and the kind."""
         return f"{self.order}, {self.where}"
 
-    @property
-    def log_e_value(self) -> float:
-        """Average over the shares, nats."""
-        return mean_log_e(self.log_e)
+    log_e_value = property(_log_e_value)
 
     @property
     def largest(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable, paths_of
+from spec_oracle.exact.call import DraftTable, drafting_on
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
@@ -30,7 +30,7 @@ pytestmark = [
 def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
     verify = on_uniforms(rule)
     toy = Instance.random(3, 2, seed=5)
-    table = DraftTable(toy, paths_of(toy, Siblings.INDEPENDENT), arithmetic(array="torch", dtype=dtype))
+    table = DraftTable(toy, drafting_on(toy, Siblings.INDEPENDENT), arithmetic(array="torch", dtype=dtype))
     centres = (np.arange(CELLS) + 0.5) / CELLS
     square = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
     rows = np.repeat(np.arange(len(table.law.tokens)), len(square))

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
-from verifiers import InvalidInputError
 from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
 NODES = 6
@@ -132,21 +131,3 @@ def test_mass_that_is_needed_elsewhere_moves_along_a_chain():
     wanted[0] = Fraction(0)
     plan = transport_plan(wanted, trees, fractions([1] * 50))
     assert all((masses == [0, 1]).all() for masses in plan)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "trees", "weights", "message"),
-    [
-        ([1.0, -0.5], [[0]], [1.0], r"stop_masses: -0\.5 at index 1"),
-        ([np.nan], [[0]], [1.0], "stop_masses: nan at index 0"),
-        ([1.0], [[0]], [np.inf], "tree_probs: inf at index 0"),
-        ([[1.0]], [[0]], [1.0], "stop_masses: expected one axis"),
-        ([1.0], [[0], [0]], [1.0], "trees: 2 of them, but 1"),
-        ([1.0], [[1]], [1.0], r"trees: tree 0 is \[1\], expected nodes in 0..0"),
-        ([1.0], [[]], [1.0], r"trees: tree 0 is \[\]"),
-        ([1.0], [[0, 0]], [1.0], "names a node twice"),
-    ],
-)
-def test_bad_input_is_named(wanted, trees, weights, message):
-    with pytest.raises(InvalidInputError, match=message):
-        transport_plan(np.array(wanted), [np.array(tree, dtype=int) for tree in trees], np.array(weights))

@@ -39,7 +39,7 @@ from verifiers.arrays import (
     pick_each,
     place_in,
     positive_part,
-    power,
+    raised_to,
     zeros,
 )
 
@@ -90,7 +90,7 @@ def prefix_bounds(passed: Array, draft_passed: Array, count: Array) -> Array:
 
     The least is alpha* (arXiv 2502.18779; docs/theory.md, "Budgets and the optimum"). ``count`` int [B] is n.
     """
-    return (1 - passed) + (1 - power(positive_part(1 - draft_passed), count[:, None]))
+    return (1 - passed) + (1 - raised_to(count[:, None])(positive_part(1 - draft_passed)))
 
 
 def running_sum(mass: Array) -> Array:

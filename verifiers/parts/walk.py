@@ -6,8 +6,9 @@ such rule gives a lossless verifier: what is emitted at each node has the law p 
 drafts further down are still untouched draws from q.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from verifiers.arrays import (
     Array,
@@ -23,7 +24,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, Traits, Verdict
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,8 @@ class Node:
         return xp.sum(xp.astype(self.present, xp.int64), axis=-1)
 
 
-class OneStepRule(Protocol):
-    """Returns one token per request, int [B], of law ``node.target``."""
-
-    def __call__(self, node: Node, decisions: DecisionSource) -> Array:
-        """Decide at one node."""
-        ...
+OneStepRule: TypeAlias = Callable[[Node, DecisionSource], Array]
+"""Returns one token per request, int [B], of law ``node.target``."""
 
 
 class ActiveDecisions:

@@ -3,7 +3,7 @@
 from verifiers.arrays import arange_like, filled, namespace, pick, working_rows, zeros
 from verifiers.interface import ROOT, DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.balanced_selection import balanced_chances
-from verifiers.parts.block_path import verify_selected
+from verifiers.parts.path import verify_selected
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, first_true
 
 

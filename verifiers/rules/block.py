@@ -1,7 +1,7 @@
 """Block verification: decide on the whole path at once; the optimum for a single path."""
 
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.block_path import verify_path
+from verifiers.parts.path import verify_path
 from verifiers.parts.walk import SAMPLED
 
 

@@ -34,9 +34,8 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Paths, Siblings, State, Traits, Verdict
-from verifiers.parts.block_path import chain
+from verifiers.parts.path import chain, draw_correction, last_success, residual
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
-from verifiers.parts.residual import draw_correction, last_success, residual
 from verifiers.parts.walk import first_true
 
 
@@ -109,7 +108,7 @@ def advance(layers: Layers, row: LayeredRow, draft: Array, token: Array) -> Laye
 
 
 @dataclass(frozen=True)
-class _PathNode:
+class PathNode:
     """One node of the selected path, before its child is known; arrays [B, ...] over requests."""
 
     layers: Layers
@@ -155,7 +154,7 @@ class GreedyMultipathCarryVerifier:
         paths = drafts.paths
         xp = namespace(paths.draft_probs)
         first = in_working_precision(paths.draft_probs[:, 0, :, :1])
-        steps, path, bonus_chance = _descend(paths, Layers.of_state(state, first))
+        steps, path, bonus_chance = descend(paths, Layers.of_state(state, first))
         inner = [greedy_stop_chances(step.seen.target, step.law, step.surplus) for step in steps]
         tau = decisions.categorical(last_success(xp.stack([*inner, minimum_one(bonus_chance)], axis=1)))
         bonus_row = path_row(paths.target_probs, path, paths.draft_length)
@@ -168,7 +167,7 @@ class GreedyMultipathCarryVerifier:
         return verdict, _next_state(steps, tau, next_token, paths, path).state
 
 
-def _descend(paths: Paths, layers: Layers) -> tuple[list[_PathNode], Array, Array]:
+def descend(paths: Paths, layers: Layers) -> tuple[list[PathNode], Array, Array]:
     """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
     present = all_true(paths.tokens[:, :, 0])
     alpha = zeros(in_working_precision(paths.draft_probs[:, 0, 0, 0]))
@@ -180,7 +179,7 @@ def _descend(paths: Paths, layers: Layers) -> tuple[list[_PathNode], Array, Arra
         seen = owed(path_row(paths.target_probs, path, depth), draft, layers, paths.num_paths)
         rank = ranks(seen.target, draft)
         law = highest_path_row(draft, rank, alpha, paths.num_paths)
-        steps.append(_PathNode(layers, seen, draft, rank, law, alpha, surplus))
+        steps.append(PathNode(layers, seen, draft, rank, law, alpha, surplus))
         present = keep_highest(present, rank, paths.tokens[:, :, depth])
         token = pick(paths.tokens[:, :, depth], first_true(present))
         surplus = surplus * divide(pick(seen.target, token), pick(law, token), otherwise=1)
@@ -189,7 +188,7 @@ def _descend(paths: Paths, layers: Layers) -> tuple[list[_PathNode], Array, Arra
     return steps, first_true(present), surplus
 
 
-def _next_state(steps: list[_PathNode], tau: Array, next_token: Array, paths: Paths, path: Array) -> Layers:
+def _next_state(steps: list[PathNode], tau: Array, next_token: Array, paths: Paths, path: Array) -> Layers:
     """Return the layers after the emission: the old ones moved on, this call's own debt added at the end."""
     xp = namespace(paths.draft_probs)
     length = paths.draft_length

@@ -28,7 +28,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.residual import first_success
+from verifiers.parts.path import first_success
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
 _BISECTIONS, _BISECTIONS_OF_FLOAT32 = 50, 24

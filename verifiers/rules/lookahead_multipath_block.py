@@ -49,8 +49,8 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import ROOT, DecisionSource, Drafts, Path, Rows, Siblings, Traits, Verdict
-from verifiers.parts.block_path import verify_selected
 from verifiers.parts.climb import Places, places_of
+from verifiers.parts.path import verify_selected
 from verifiers.parts.ranks import Ranks, race, root_ranks, selection_chances, with_absent
 from verifiers.parts.ratio_levels import (
     NEGLIGIBLE,

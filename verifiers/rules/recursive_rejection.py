@@ -2,7 +2,7 @@
 
 from verifiers.arrays import Array, all_true, divide, minimum_one, namespace, normalised, pick, zeros
 from verifiers.interface import DecisionSource, Traits
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 from verifiers.parts.walk import INDEPENDENT, ActiveDecisions, Node, Walk
 
 

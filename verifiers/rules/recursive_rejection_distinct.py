@@ -13,7 +13,7 @@ from verifiers.arrays import (
     zeros,
 )
 from verifiers.interface import DecisionSource, Siblings, Traits
-from verifiers.parts.residual import residual
+from verifiers.parts.path import residual
 from verifiers.parts.walk import SAMPLED, ActiveDecisions, Node, Walk
 
 

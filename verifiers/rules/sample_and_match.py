@@ -2,7 +2,7 @@
 
 from verifiers.arrays import arange_like, in_working_precision, kept, namespace, pick
 from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
-from verifiers.parts.residual import first_failure
+from verifiers.parts.path import first_failure
 
 
 class SampleAndMatchVerifier:

@@ -2,7 +2,7 @@
 
 from verifiers.arrays import minimum_one, ones
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.residual import acceptance_ratios, draw_correction, first_failure
+from verifiers.parts.path import acceptance_ratios, draw_correction, first_failure
 from verifiers.parts.walk import SAMPLED
 
 

@@ -23,8 +23,8 @@ from spec_oracle.exact.call import (
     checked_next_token,
     checked_node,
     converted,
+    drafting_on,
     fresh_state,
-    paths_of,
 )
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.places import defined_at, raised_at
@@ -99,7 +99,7 @@ class RuleSubject:
         """Return how the K paths of an instance are drafted for it: one, if it ignores all others."""
         law, traits = drafting_of(self.rule), traits_of(self.rule)
         is_one = traits.single_path or law is Siblings.BEAM
-        return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
+        return drafting_on(instance.with_paths(1) if is_one else instance, self.drafting)
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
         """Return how an instance is drafted, by kind: its K paths, and one kind of trees for every law."""

@@ -30,7 +30,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
-from spec_oracle.statistics import homogeneity_p_value
+from spec_oracle.statistics import homogeneity
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -111,20 +111,20 @@ def alone_and_among_others(
 
     alone = texts([code(request, generator).tokens[0] for _ in orders])
     among = texts([code(odd.take(order), generator).tokens[order == 0][0] for order in orders])
-    p_value = homogeneity_p_value(alone, among)
+    fit = homogeneity(alone, among, alpha=rate)
     detail = (
         "a request has the same distribution among greedy, one-hot and padded requests as alone "
         f"({repeats} samples each)"
     )
-    if p_value <= rate:
+    if not fit.passed:
         text = int(abs(alone - among).argmax())
         shares = (f"{counts[text] / repeats:.1%}" for counts in (alone, among))
         detail = (
             f"a request emits {_tokens(text, instance.vocab_size)} in {next(shares)} of {repeats} calls "
             f"alone, and in {next(shares)} among greedy, one-hot and padded requests"
         )
-    scope, draws = (f"a request alone and among others: p-value {p_value:.3g}",), repeats * (1 + KINDS)
-    result = passed if p_value > rate else failed
+    scope, draws = (f"a request alone and among others: p-value {fit.p_value:.3g}",), repeats * (1 + KINDS)
+    result = passed if fit.passed else failed
     return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 

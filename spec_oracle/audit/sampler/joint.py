@@ -27,7 +27,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNo
 from spec_oracle.audit.sampler.tracer import Known, confirm_breach, laws_after, traced_law
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.call import drafting_on
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.toy import Instance
@@ -88,7 +88,7 @@ class OneCall:
     def __post_init__(self) -> None:
         toys = instances_for(self.context, self.subject.num_paths)
         chains = [
-            ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
+            ToyDrafts(name, name, PATHS, toy, drafting_on(toy, Siblings.INDEPENDENT))
             for name, toy in toys.items()
         ]
         accepts = self.subject.on_trees

@@ -16,8 +16,7 @@ from spec_oracle.arrays import Numbers
 from spec_oracle.contracts import Emissions, checked_emissions, contract_arguments
 from spec_oracle.contracts.sampler import KeyedSampler
 from verifiers import Paths
-from verifiers.parts.block_path import block_weights, chain, stop_chances
-from verifiers.parts.residual import acceptance_ratios, residual
+from verifiers.parts.path import acceptance_ratios, block_weights, chain, residual, stop_chances
 from verifiers.sampling import invert_cdf
 
 Array: TypeAlias = Numbers

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -21,14 +20,13 @@ from spec_oracle.contracts.sampler import (
 )
 from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
-from spec_oracle.exact.draft_tree import CERTAIN, ConditionalLaw, RunOutcome, law_of
+from spec_oracle.exact.draft_tree import CERTAIN, ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
     TooManyBranchesError,
     enumerate_calls,
-    guarded,
     interception,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
@@ -143,7 +141,7 @@ def law_after(
         )
         try:
             outcomes = [_outcome(code, branch, drafts, request) for branch in branches]
-            return replace(law_of(drafts.vocab_size, outcomes), guarded=guarded(branches))
+            return law_of(drafts.vocab_size, outcomes)
         except NotAlikeError as error:
             most = max(np.count_nonzero(stand.chances) for branch in branches for stand in branch.stands)
             if most > FULL_VOCABULARY:
@@ -162,7 +160,7 @@ def _kept(returned: object) -> object:
     )
 
 
-def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> RunOutcome:
+def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, request: int) -> Outcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
@@ -185,7 +183,7 @@ def _outcome(code: SamplerCode, branch: Branch[object], drafts: Paths | Drafts, 
     if where and where != [[request, last]]:
         raise NotAlikeError("a token was never compared with anything, and more tokens follow it")
     *prefix, following = found.tokens[request, : last + 1].tolist()
-    return RunOutcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
+    return Branch(branch.weight, (tuple(prefix), OPEN if where else following), *branch[2:])
 
 
 def confirm_breach(

@@ -11,13 +11,11 @@ from spec_oracle.exact.errors import CannotTraceError, NotTracedError, TooManyBr
 from spec_oracle.exact.interception.calls import (
     Leaf,
     enumerate_calls,
-    guarded,
     interception,
     outcomes,
     sample_call,
 )
-from spec_oracle.exact.interception.run import Branch
-from spec_oracle.exact.representatives import Decision
+from spec_oracle.exact.representatives import Branch, Decision, guarded
 
 __all__ = [
     "Branch",

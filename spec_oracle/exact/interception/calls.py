@@ -17,9 +17,9 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python import FloatCalls, drawn_by_python
-from spec_oracle.exact.interception.run import Branch, Run, along, current_run, walk
+from spec_oracle.exact.interception.run import Run, along, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
-from spec_oracle.exact.representatives import OPEN, Decision, Indices, Law, normalised
+from spec_oracle.exact.representatives import OPEN, Branch, Decision, Indices, Law, normalised
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
@@ -189,11 +189,6 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def guarded(branches: Sequence[Branch[Any]]) -> float:
-    """Return a bound of the total variation that guards of noise against zeros make."""
-    return math.fsum(branch.weight * branch.guarded for branch in branches)
 
 
 def outcomes(branch: Branch[T]) -> Iterator[tuple[float, T, tuple[Decision, ...]]]:

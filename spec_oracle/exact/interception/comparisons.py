@@ -101,10 +101,7 @@ def remembering(name: str) -> Function:
     return compute
 
 
-_KEPT_NUMBERS: Final = 400_000
-"""Elements of arrays whose results are kept from one run to the next, at most."""
-
-_KEPT: Final[dict[tuple[object, ...], tuple[Noise, list[Scalar]]]] = {}
+_KEPT: Final = maps.KeptResults[list[Scalar]]()
 
 
 def _known_formulas(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar] | None:
@@ -122,12 +119,8 @@ def _known_formulas(name: str, operands: Sequence[list[Scalar]]) -> list[Scalar]
     if not _are_alike(noises, first) or not set(map(type, numbers)) <= {float}:
         return None
     key = name, place, id(first.chain), np.array(numbers).tobytes()
-    if key not in _KEPT:
-        if sum(len(found) for _, found in _KEPT.values()) + len(noises) > _KEPT_NUMBERS:
-            _KEPT.clear()
-        several = operands if numbers else [[first]]
-        _KEPT[key] = first, list(map(remembering(name), *several))
-    found = _KEPT[key][1]
+    several = operands if numbers else [[first]]
+    found = _KEPT.result(key, first.chain, len(noises), lambda: list(map(remembering(name), *several)))
     if not numbers and type(made := found[0]) is Noise:
         return [Noise(noise.draw, made.chain) for noise in noises]
     return [

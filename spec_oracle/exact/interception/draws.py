@@ -119,8 +119,7 @@ class Noise(Symbol):
     @property
     def bounds(self) -> tuple[float, float]:
         """The ends of the range of its value, given the decisions so far."""
-        ends = (maps.value_at(self.chain, self.draw.low), maps.value_at(self.chain, self.draw.high, -1))
-        return min(ends), max(ends)
+        return maps.bounds(self.chain, self.draw.low, self.draw.high)
 
     def settled(self, operation: str) -> float:
         """Draw its value if the run is over; raises `CannotTraceError` in one."""

@@ -14,62 +14,26 @@ of uniforms gets such uniforms; the others draw as always. What comes out is wha
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python import drawn_by_python
-from spec_oracle.exact.interception.run import OwnRandom
-from spec_oracle.exact.interception.sources import Source, active_source
-from spec_oracle.exact.representatives import Law
+from spec_oracle.exact.interception.sources import Ordinary, Source, active_source
 
 _WORD = 2**24
 """Integers from which on they may stand for uniforms, as random words do."""
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class Ordinary:
-    """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
-
-    def __init__(self, seed: int) -> None:
-        self._ordinary = OwnRandom(seed)
-
-    def multiple(self, first: int, last: int) -> int:
-        """Draw a whole number."""
-        return self._ordinary.randint(first, last)
-
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> float:
-        """Draw a multiple of 2^-bits."""
-        return float(self.multiple(int(not zero), 2**bits - 1) / 2**bits)
-
-    def integer(self, count: int) -> int:
-        """Draw one of 0..count-1."""
-        return self._ordinary.randrange(count)
-
-    def decide(self, weights: Sequence[float] | Law) -> int:
-        """Draw an index by inversion, as numpy and ``random`` do: the first or last possible at an edge."""
-        cumulative = np.cumsum(weights)
-        return int(np.searchsorted(cumulative / cumulative[-1], self.uniform(), side="right"))
-
-    def later(self, choose: Callable[[], int]) -> int:
-        """Choose at once."""
-        return choose()
-
-    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
-        """Leave it as it is."""
-        return real
-
-
-class _Edges(Ordinary):
+class Edges(Ordinary):
     """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
 
+    generator: object
+    """A generator to hand over, of the library asked for."""
     drawn = 0
+    """How many uniforms at an edge have been drawn so far, from any generator."""
 
     def multiple(self, first: int, last: int) -> int:
         """Draw a whole number, the first or the last one often."""
@@ -82,28 +46,15 @@ class _Edges(Ordinary):
         return self.multiple(0, count - 1) if count >= _WORD else super().integer(count)
 
 
-@dataclass(frozen=True)
-class EdgeDraws:
-    """A ``generator`` to hand over, of the library asked for."""
-
-    generator: object
-    _source: _Edges
-
-    @property
-    def drawn(self) -> int:
-        """How many uniforms at an edge have been drawn so far, from any generator."""
-        return self._source.drawn
-
-
 @contextlib.contextmanager
-def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
+def edge_draws(array: str, seed: int) -> Iterator[Edges]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
-    source = _Edges(seed)
+    source = Edges(seed)
     with drawn_from(source, array, seed):
-        generator: object = np.random.default_rng(seed)
+        source.generator = np.random.default_rng(seed)
         if array == "torch":
-            generator = import_module("torch").Generator().manual_seed(seed)
-        yield EdgeDraws(generator, source)
+            source.generator = import_module("torch").Generator().manual_seed(seed)
+        yield source
 
 
 @contextlib.contextmanager

@@ -9,7 +9,10 @@ and so that exponential and Gumbel noise can be recognised (`gumbel_form`).
 """
 
 import math
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 
 class Affine(NamedTuple):
@@ -19,52 +22,25 @@ class Affine(NamedTuple):
     slope: float
 
 
-class Log(NamedTuple):
-    """The step y -> log y."""
+Step: TypeAlias = Affine | Literal["log", "exp", "floor"]
+"""An affine step, or the name of a function; floor takes y to the largest integer that is not above it."""
 
-    name: str = "log"  # tuples without fields would all be equal
-
-
-class Exp(NamedTuple):
-    """The step y -> exp y."""
-
-    name: str = "exp"
-
-
-class Floor(NamedTuple):
-    """The step from y to the largest integer that is not above it."""
-
-    name: str = "floor"
-
-    def at(self, value: float) -> float:
-        """Return the integer."""
-        return float(math.floor(value))
-
-    def jump(self, bound: float, *, beyond: bool) -> tuple[float, bool]:
-        """Return where the values begin that are at least ``bound`` (above it if ``beyond``).
-
-        Also whether the place itself has such a value.
-        """
-        if math.isinf(bound):
-            return bound, True
-        return (math.floor(bound) + 1.0 if beyond else float(math.ceil(bound))), True
-
-
-Step: TypeAlias = Affine | Log | Exp | Floor
 Chain: TypeAlias = tuple[Step, ...]
 
 IDENTITY: Chain = ()
 FINE = 2.0**24
 """Equally likely values of which there are so many are idealised: taken for a uniform real number."""
 
+_MOST_KEPT: Final = 400_000
+"""Elements of arrays whose results are kept from one run to the next, at most."""
+
 _NEGATION = Affine(0.0, -1.0)
 _COMPLEMENT = Affine(1.0, -1.0)
-_FLOOR = Floor()
 
 
 def affine(chain: Chain, offset: float, slope: float) -> Chain:
     """Return ``offset + slope * chain``; the slope must not be zero."""
-    if chain[-1:] == (_FLOOR,):
+    if chain[-1:] == ("floor",):
         if slope == 1 and offset == math.floor(offset):
             return floor(affine(chain[:-1], offset, 1.0))
         match chain:
@@ -79,27 +55,27 @@ def affine(chain: Chain, offset: float, slope: float) -> Chain:
 def log(chain: Chain) -> Chain:
     """Take the logarithm; that of d y becomes log y plus a constant, that of an exponential is undone."""
     last = chain[-1] if chain else None
-    if isinstance(last, Exp):
+    if last == "exp":
         return chain[:-1]
     if isinstance(last, Affine) and last.offset == 0 and last != _NEGATION:
         inner = chain[:-1] if last.slope > 0 else (*chain[:-1], _NEGATION)
         return affine(log(inner), math.log(abs(last.slope)), 1.0)
-    return (*chain, Log())
+    return (*chain, "log")
 
 
 def exp(chain: Chain) -> Chain:
     """Take the exponential; that of a logarithm plus a constant becomes a multiple."""
-    if chain and isinstance(chain[-1], Log):
-        return chain[:-1]
     match chain[-2:]:
-        case (Log(), Affine(offset, 1.0)):
+        case (*_, "log"):
+            return chain[:-1]
+        case ("log", Affine(offset, 1.0)):
             return affine(chain[:-2], 0.0, math.exp(offset))
-    return (*chain, Exp())
+    return (*chain, "exp")
 
 
 def floor(chain: Chain) -> Chain:
     """Return the integer part."""
-    return chain if is_integral(chain) else (*chain, Floor())
+    return chain if is_integral(chain) else (*chain, "floor")
 
 
 def negation(chain: Chain) -> Chain:
@@ -115,9 +91,9 @@ def power(chain: Chain, exponent: float) -> Chain:
 def is_integral(chain: Chain) -> bool:
     """Whether all values are integers."""
     match chain[-2:]:
-        case (*_, Floor()):
+        case (*_, "floor"):
             return True
-        case (Floor(), Affine(offset, slope)):
+        case ("floor", Affine(offset, slope)):
             return _is_integral(offset, slope)
     return False
 
@@ -128,7 +104,7 @@ def _is_integral(*values: float) -> bool:
 
 def is_continuous(chain: Chain) -> bool:
     """Whether no value has a probability of its own."""
-    return _FLOOR not in chain
+    return "floor" not in chain
 
 
 def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
@@ -142,18 +118,18 @@ def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
             case Affine(offset, slope):
                 value = offset + slope * value
                 side = side if slope > 0 else -side
-            case Log():
+            case "log":
                 value = math.log(value) if value > 0 else -math.inf
-            case Exp():
+            case "exp":
                 value = _exp(value)
-            case Floor() if math.isfinite(value):
-                value = step.at(value + side * 4 * math.ulp(value))  # rounding errors are smaller
+            case "floor" if math.isfinite(value):
+                value = float(math.floor(value + side * 4 * math.ulp(value)))  # rounding errors are smaller
     return value
 
 
-def fresh_bounds(chain: Chain) -> tuple[float, float]:
-    """Return the ends of the chain's range, for a uniform of which nothing is known."""
-    ends = value_at(chain, 0.0), value_at(chain, 1.0, -1)
+def bounds(chain: Chain, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
+    """Return the ends of the chain's range, for a uniform on (low, high)."""
+    ends = value_at(chain, low), value_at(chain, high, -1)
     return min(ends), max(ends)
 
 
@@ -171,20 +147,25 @@ def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[f
                 bound = (bound - offset) / slope
                 increasing ^= slope < 0
                 exact &= offset == 0 and (bound == 0 or abs(math.frexp(slope)[0]) == 0.5)
-            case Log():
+            case "log":
                 bound, exact = _exp(bound), False
-            case Exp():
+            case "exp":
                 bound, exact = (math.log(bound) if bound > 0 else -math.inf), False
-            case Floor():
+            case "floor" if math.isfinite(bound):
                 beyond, slack = increasing == inclusive, 0.0 if exact else 8 * math.ulp(bound)
-                if slack and step.jump(bound - slack, beyond=beyond) != step.jump(
-                    bound + slack, beyond=beyond
-                ):
+                lowest, highest = (_jump(bound + far, beyond=beyond) for far in (-slack, slack))
+                if lowest != highest:
                     falling = sum(isinstance(step, Affine) and step.slope < 0 for step in chain)
                     return math.nan, falling % 2 == 0
-                bound, belongs = step.jump(bound, beyond=beyond)
-                inclusive = increasing != belongs
+                bound, inclusive = lowest, not increasing
+            case "floor":
+                inclusive = not increasing
     return bound, increasing
+
+
+def _jump(bound: float, *, beyond: bool) -> float:
+    """Return from where on integer parts are at least ``bound``, or above it if ``beyond``."""
+    return math.floor(bound) + 1.0 if beyond else float(math.ceil(bound))
 
 
 def _exp(value: float) -> float:
@@ -208,24 +189,41 @@ def gumbel_form(chain: Chain) -> GumbelForm | None:
     if chain[:1] == (_COMPLEMENT,):
         chain = chain[1:]
     match chain:
-        case (Log(),):  # -E
+        case ("log",):  # -E
             return GumbelForm(exponentiated=True, sign=-1, location=0.0, scale=1.0)
-        case (Log(), Affine(0.0, slope)):  # -slope * E
+        case ("log", Affine(0.0, slope)):  # -slope * E
             return GumbelForm(True, 1 if slope < 0 else -1, math.log(abs(slope)), 1.0)
-        case (Log(), Affine(0.0, -1.0), Log(), *rest):
-            return _form_of_log_exponential(tuple(rest))
+        case ("log", Affine(0.0, -1.0), "log", *rest):
+            location, scale = 0.0, 1.0
+            if rest and isinstance(rest[0], Affine):
+                (location, scale), rest = rest[0], rest[1:]
+            match rest:
+                case []:
+                    return GumbelForm(False, 1, location, scale)
+                case ["exp"]:
+                    return GumbelForm(True, 1, location, scale)
+                case ["exp", Affine(0.0, slope)]:
+                    return GumbelForm(True, 1 if slope > 0 else -1, location + math.log(abs(slope)), scale)
     return None
 
 
-def _form_of_log_exponential(rest: Chain) -> GumbelForm | None:
-    location, scale = 0.0, 1.0
-    if rest and isinstance(rest[0], Affine):
-        (location, scale), rest = rest[0], rest[1:]
-    match rest:
-        case ():
-            return GumbelForm(False, 1, location, scale)
-        case (Exp(),):
-            return GumbelForm(True, 1, location, scale)
-        case (Exp(), Affine(0.0, slope)):
-            return GumbelForm(True, 1 if slope > 0 else -1, location + math.log(abs(slope)), scale)
-    return None
+class KeptResults(Generic[T]):
+    """What was computed of many formulas: they are the same objects in all runs, so that these name it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[object, T]] = {}
+        self._elements = 0
+
+    def result(self, key: Hashable, formulas: object, elements: int, make: Callable[[], T]) -> T:
+        """Return what ``make`` makes of so many elements, made at first; the key has the ``formulas``' ids.
+
+        Formulas are kept, so that none takes the identity of one. All are forgotten where there are too many.
+        """
+        if key not in self._kept:
+            made = make()
+            if self._elements + elements > _MOST_KEPT:
+                self._kept.clear()
+                self._elements = 0
+            self._elements += elements
+            self._kept[key] = formulas, made
+        return self._kept[key][1]

@@ -15,7 +15,7 @@ variation, and the winner of a race by the sum over its noises. ``clamp(min=1e-1
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from operator import ne
 from typing import Final, TypeAlias
@@ -26,7 +26,7 @@ from spec_oracle.arrays import Objects
 from spec_oracle.exact.errors import Line, here
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import IS_FRESH, Draw, Noise
-from spec_oracle.exact.interception.maps import Affine, Chain, Exp, GumbelForm, Log, fresh_bounds, gumbel_form
+from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, gumbel_form
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, any_symbol
 from spec_oracle.exact.representatives import Law
@@ -158,9 +158,9 @@ def unguarded(chain: Chain) -> tuple[Chain, float]:
             case Affine():
                 plain, shift = _without_shift(kept, step)
                 kept, change = maps.affine(kept, *plain), change + shift
-            case Log():
+            case "log":
                 kept = maps.log(kept)
-            case Exp():
+            case "exp":
                 kept = maps.exp(kept)
             case _:
                 return chain, 0.0
@@ -186,30 +186,11 @@ def _largest_density(chain: Chain) -> float:
     return _MARGIN * max((v - u) / max(abs(y - x), 1e-300) for u, v, x, y in pairs)
 
 
-_First: TypeAlias = tuple[tuple[list[int], list[float] | None], bool]
-"""The possible winners of a first place with their weights, and whether these have a closed form."""
+_First: TypeAlias = tuple[list[int], list[float] | None, bool]
+"""The possible winners of a first place, their weights, and whether the law of that place is known."""
 
-_MOST_KNOWN: Final = 400_000
-"""Noises of races whose first places are kept from one run to the next, at most."""
-
-
-class _KnownRaces(dict[tuple[object, ...], tuple[list[Chain], _First]]):
-    """First places of races of fresh noises; formulas are kept, so that none takes the identity of one."""
-
-    noises = 0
-    """How many noises all of them have."""
-
-    def enter(self, key: tuple[object, ...], chains: list[Chain], first: _First) -> _First:
-        """Keep what is known of a race, in place of all others where there are too many noises."""
-        if self.noises + len(chains) > _MOST_KNOWN:
-            self.clear()
-            self.noises = 0
-        self.noises += len(chains)
-        self[key] = chains, first
-        return first
-
-
-_KNOWN: Final = _KnownRaces()
+_KNOWN: Final = maps.KeptResults[_First]()
+"""First places of races of fresh noises."""
 
 
 class _Order:
@@ -226,39 +207,33 @@ class _Order:
         self._found: list[int] = []
         self._draws: set[Draw] = set()
         """The draws that this order has spent."""
-        self._first: tuple[list[int], list[float] | None] = [], None
-        """The possible winners of the first place, and their weights."""
+        self._first = self._as_before() if self._are_fresh(scores) else self._found_first()
 
     @property
     def is_closed(self) -> bool:
         """Whether the law of the first place has a closed form."""
-        found = self._as_before() if self._is_fresh else self._found_first()
-        self._first, is_closed = found
-        return is_closed
+        return self._first[2]
 
-    def _as_before(self) -> "_First":
-        """Return what is known of the first place; runs of the same code hold the same races.
-
-        Formulas are compared by their identity: those of many noises are the same objects in all runs.
-        """
+    def _as_before(self) -> _First:
+        """Return what is known of the first place; runs of the same code hold the same races."""
         chains = [score.chain for score in self._scores if type(score) is Noise]
         numbers = tuple(score for score in self._scores if type(score) is not Noise)
         places = tuple(id(score.chain) if type(score) is Noise else 0 for score in self._scores)
         key = self._largest, self._backwards, places, numbers
-        return _KNOWN[key][1] if key in _KNOWN else _KNOWN.enter(key, chains, self._found_first())
+        return _KNOWN.result(key, chains, len(chains), self._found_first)
 
-    def _found_first(self) -> "_First":
-        """Return the possible winners of the first place with their weights, and whether those are known."""
+    def _found_first(self) -> _First:
+        """Return what is known of the first place."""
         runners = self.possible_winners()
         chains = [score.chain for score in (self._scores[n] for n in runners) if type(score) is Noise]
         weights = _race_weights(tuple(chains), largest=self._largest) if chains else None
-        first = runners, weights if len(chains) == len(runners) else None
-        return first, not chains or weights is not None
+        is_closed = not chains or weights is not None
+        return runners, weights if len(chains) == len(runners) else None, is_closed
 
-    @property
-    def _is_fresh(self) -> bool:
-        """Whether nothing is known of any noise that is left."""
-        return not self._found and all(map(IS_FRESH, [s for s in self._scores if type(s) is Noise]))
+    @staticmethod
+    def _are_fresh(scores: Sequence[Scalar]) -> bool:
+        """Whether nothing is known of any noise."""
+        return all(map(IS_FRESH, [score for score in scores if type(score) is Noise]))
 
     def place(self, number: int) -> int:
         """Return the index that takes a place, once those before it are known."""
@@ -268,8 +243,8 @@ class _Order:
         return self._found[wanted]
 
     def _next(self) -> int:
-        runners, weights = self._first
-        is_as_before = weights is not None and all(self._scores[n].draw.is_fresh for n in runners)
+        runners, weights, _ = self._first
+        is_as_before = not self._found and self._are_fresh([self._scores[n] for n in runners])
         if not is_as_before:
             runners = self.possible_winners()
         if len(runners) == 1:
@@ -302,12 +277,18 @@ class _Order:
 
     def possible_winners(self) -> list[int]:
         """Return the indices that may take the next place; of several numbers only the best one."""
+        sign = 1 if self._largest else -1
         rest = {n: score for n, score in enumerate(self._scores) if n not in self._found}
-        if self._is_fresh:
-            chains = tuple(score.chain if type(score) is Noise else score for score in self._scores)
-            return list(_winners_at_first(chains, self._largest, self._backwards))
-        bounds = {n: score.bounds if type(score) is Noise else score for n, score in rest.items()}
-        return _winners(bounds, largest=self._largest, backwards=self._backwards)
+        numbers = {n: sign * score for n, score in rest.items() if type(score) is not Noise}
+        best = max(reversed(numbers) if self._backwards else numbers, key=numbers.__getitem__, default=None)
+        bounds = {
+            n: sorted(sign * end for end in (score.bounds if type(score) is Noise else (score, score)))
+            for n, score in rest.items()
+            if type(score) is Noise or n == best
+        }
+        # A score that cannot rise above the lower bound of another one does not win.
+        lows = sorted(((low, n) for n, (low, _) in bounds.items()), reverse=True)[:2]
+        return [n for n, (_, high) in bounds.items() if not any(high <= low for low, m in lows if m != n)]
 
 
 def changed_by_clamps(weights: Law, shares: Law) -> float:
@@ -324,39 +305,6 @@ def changed_by_clamps(weights: Law, shares: Law) -> float:
     raised = np.minimum(np.minimum(s, w / total), -s * np.log1p(-s) * (total - w) / w)
     alone = float(np.maximum(raised, s ** (total / w)).sum())
     return min(every, alone * math.exp(every) + every**2)
-
-
-@lru_cache(maxsize=4)
-def _winners_at_first(
-    scores: tuple[Chain | float, ...],
-    largest: bool,  # noqa: FBT001
-    backwards: bool,  # noqa: FBT001
-) -> list[int]:
-    """Return the possible winners of a race of numbers and of noises of which nothing is known."""
-    bounds = {n: fresh_bounds(one) if isinstance(one, tuple) else one for n, one in enumerate(scores)}
-    return _winners(bounds, largest=largest, backwards=backwards)
-
-
-def _winners(
-    scores: Mapping[int, tuple[float, float] | float], *, largest: bool, backwards: bool
-) -> list[int]:
-    """Return the indices that may win a race of numbers, only the best of them, and noises within bounds."""
-    sign = 1 if largest else -1
-    numbers = {n: score for n, score in scores.items() if not isinstance(score, tuple)}
-    order = reversed(numbers) if backwards else iter(numbers)
-    best = max(order, key=lambda n: sign * numbers[n], default=None)
-    bounds = {}
-    for index, score in scores.items():
-        if isinstance(score, tuple) or index == best:
-            ends = score if isinstance(score, tuple) else (score, score)
-            bounds[index] = sorted(sign * end for end in ends)
-    # A score that cannot rise above the lower bound of another one does not win.
-    lows = sorted(((low, index) for index, (low, _) in bounds.items()), reverse=True)[:2]
-    return [
-        index
-        for index, (_, high) in bounds.items()
-        if not any(high <= low for low, other in lows if other != index)
-    ]
 
 
 @lru_cache(maxsize=4)

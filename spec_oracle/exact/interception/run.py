@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from spec_oracle.exact.errors import (
     here,
     shown,
 )
-from spec_oracle.exact.representatives import OPEN, Alike, Decision, Indices, Law, Stand, chosen, normalised
+from spec_oracle.exact.representatives import OPEN, Branch, Decision, Indices, Law, Stand, chosen, normalised
 
 T = TypeVar("T")
 
@@ -59,21 +59,6 @@ _WEIGHT_TOLERANCE = 1e-9
 
 class RunOverError(BaseException):
     """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
-
-
-class Branch(NamedTuple, Generic[T]):
-    """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
-
-    ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
-    ``guarded``: the probability of what was left out, of guards of noise against zeros.
-    """
-
-    weight: float
-    result: T
-    stands: tuple[Stand, ...] = ()
-    alike: tuple[Alike, ...] = ()
-    script: tuple[Decision, ...] = ()
-    guarded: float = 0.0
 
 
 class Boxed(dict[int, Any]):
@@ -380,14 +365,10 @@ def walk(
     leave_open: bool = False,
     given: Sequence[Decision] = (),
 ) -> list[Branch[T]]:
-    """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
+    """Run ``function`` once per leaf of its decision tree; see `calls.enumerate_calls`.
 
-    With ``given`` decisions, of the part of the tree that begins with them.
-
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, or as soon as there will be far more, after
-    ``max_seconds`` of processor time, or when a run has too many steps or too much had to be cut off;
-    `UnrepeatableError` when equal decisions do
-    not lead to equal decisions or the weights do not sum to one.
+    Raises `TooManyBranchesError` as soon as there will be far more leaves than ``max_branches``, too, and
+    `UnrepeatableError` when equal decisions do not lead to equal ones or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -172,30 +172,11 @@ def seed_of(seed: object) -> object:
     return current_run().seeds.setdefault((seed.draw, seed.chain), _seeds.getrandbits(32))
 
 
-class Source(Protocol):
-    """Where the random functions of the libraries get their numbers."""
-
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:
-        """Return a multiple of 2^-bits in [0, 1), or in (0, 1) unless ``zero`` is possible."""
-
-    def integer(self, count: int) -> Scalar:
-        """Return one of 0..count-1, all equally likely."""
-
-    def decide(self, weights: Sequence[float] | Law) -> int:
-        """Return an index in proportion to the weights."""
-
-    def later(self, choose: Callable[[], int]) -> Scalar:
-        """Return what ``choose`` returns, at once or when it is first used."""
-
-    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:
-        """Return what stands in for the random function ``real``, which has no formula here."""
-
-
 class Traced:
-    """Enumerated decisions."""
+    """A `Source` of enumerated decisions."""
 
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
-        """Draw a uniform on (0, 1)."""
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:  # noqa: ARG002  (idealised)
+        """Draw a uniform on (0, 1); of others a multiple of 2^-bits in [0, 1), not 0 unless ``zero``."""
         return _drawn_once(("uniform", bits), lambda: _noise(maps.IDENTITY))
 
     def integer(self, count: int) -> Scalar:
@@ -207,11 +188,11 @@ class Traced:
         return _drawn_once(("integer", count), lambda: _noise(chain))
 
     def decide(self, weights: Sequence[float] | Law) -> int:
-        """Decide at once."""
+        """Decide at once for an index, in proportion to the weights."""
         return current_run().decide(weights)
 
     def later(self, choose: Callable[[], int]) -> Scalar:
-        """Decide when first used; at once where that comes next, which spares all that moves it about."""
+        """Decide by ``choose``: when first used, or at once where that comes next, which spares moving it."""
         current_run().step()
         run = active_run.get()
         if run is None:
@@ -220,13 +201,48 @@ class Traced:
         return decided() if is_next else Pending(decided)
 
     def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
-        """Refuse."""
+        """Refuse the random function ``real``, which has no formula here."""
 
         def refuse(*_: P.args, **__: P.kwargs) -> R:
             current_run().cannot_trace(name, "this random function is not supported")
 
         return refuse
 
+
+class Ordinary:
+    """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
+
+    def __init__(self, seed: int) -> None:
+        self._ordinary = OwnRandom(seed)
+
+    def multiple(self, first: int, last: int) -> int:
+        """Draw a whole number."""
+        return self._ordinary.randint(first, last)
+
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> float:
+        """Draw a multiple of 2^-bits."""
+        return float(self.multiple(int(not zero), 2**bits - 1) / 2**bits)
+
+    def integer(self, count: int) -> int:
+        """Draw one of 0..count-1."""
+        return self._ordinary.randrange(count)
+
+    def decide(self, weights: Sequence[float] | Law) -> int:
+        """Draw an index by inversion, as numpy and ``random`` do: the first or last possible at an edge."""
+        cumulative = np.cumsum(weights)
+        return int(np.searchsorted(cumulative / cumulative[-1], self.uniform(), side="right"))
+
+    def later(self, choose: Callable[[], int]) -> int:
+        """Choose at once."""
+        return choose()
+
+    def other(self, name: str, real: Callable[P, R]) -> Callable[P, R]:  # noqa: ARG002
+        """Leave it as it is."""
+        return real
+
+
+Source: TypeAlias = Traced | Ordinary
+"""Where the random functions of the libraries get their numbers."""
 
 _TRACED: Final = Traced()
 active_source: ContextVar[Source] = ContextVar("source of random numbers", default=_TRACED)

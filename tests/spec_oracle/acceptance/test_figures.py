@@ -23,7 +23,7 @@ from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.spec_oracle.acceptance.logs import VOCAB, fields, lines, rows_and_drafts, with_counts
 from verifiers import Verdict
-from verifiers.parts.residual import first_failure
+from verifiers.parts.path import first_failure
 
 
 def all_drafts(instance):

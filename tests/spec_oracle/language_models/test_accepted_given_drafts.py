@@ -7,7 +7,7 @@ import torch
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable, paths_of
+from spec_oracle.exact.call import DraftTable, drafting_on
 from spec_oracle.language_models.decoding import accepted_given_drafts, without_unused_tokens
 from spec_oracle.toy import Instance
 from verifiers import Paths, StatefulVerifier, drafting_of
@@ -19,7 +19,7 @@ STATELESS = [name for name in verifiers.names() if not isinstance(verifiers.get(
 def test_the_mean_over_all_drafts_is_the_block_efficiency(name):
     verifier = verifiers.get(name)
     instance = Instance.random(3, 2, num_paths=2, seed=3)
-    table = DraftTable(instance, paths_of(instance, drafting_of(verifier)), arithmetic(array="torch"))
+    table = DraftTable(instance, drafting_on(instance, drafting_of(verifier)), arithmetic(array="torch"))
     paths = table.paths(np.arange(len(table.law.probability)))
     expected = accepted_given_drafts(verifier, paths, ())
     law = emission_law(verifier, instance)

@@ -18,24 +18,15 @@ _ABSENT: Final = object()
 
 
 @contextmanager
-def replaced(owner: object, /, **values: object) -> Iterator[None]:
-    """Give attributes of a module or class other values, quicker than `unittest.mock` does."""
-    before = {name: getattr(owner, name) for name in values}
-    if isinstance(owner, ModuleType):  # a hundred functions, for each draft
-        namespace = vars(owner)
-        try:
-            namespace.update(values)
-            yield
-        finally:
-            namespace.update(before)
-        return
+def replaced(module: ModuleType, /, **values: object) -> Iterator[None]:
+    """Give names of a module other values: a hundred for each draft, quicker than `unittest.mock` does."""
+    namespace = vars(module)
+    before = {name: namespace[name] for name in values}
     try:
-        for name, value in values.items():
-            setattr(owner, name, value)
+        namespace.update(values)
         yield
     finally:
-        for name, value in before.items():
-            setattr(owner, name, value)
+        namespace.update(before)
 
 
 @contextmanager

@@ -356,12 +356,7 @@ _JOINING: Final = (np.concatenate, np.stack, np.hstack, np.vstack)
 """Functions whose first argument are arrays, which they leave alone."""
 
 _HANDLED: Final[dict[Callable[..., object], Callable[..., object]]] = {
-    np.argmax: NoiseArray.argmax,
-    np.argmin: NoiseArray.argmin,
-    np.argsort: NoiseArray.argsort,
     np.clip: _clip,
-    np.round: NoiseArray.round,
-    np.around: NoiseArray.round,
     np.searchsorted: _searchsorted,
     np.result_type: lambda *values: np.result_type(*(_number_type(value) for value in values)),
 }

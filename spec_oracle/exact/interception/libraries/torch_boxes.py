@@ -39,17 +39,15 @@ _KEPT = "a tensor holds a random number of an earlier run"
 _handles: Iterator[int] = itertools.count()  # one series, so that a box that outlives its run is noticed
 
 
-def tensors_in(*values: object) -> list[torch.Tensor]:
-    """Return the tensors in arguments, and in lists, tuples and dictionaries among them."""
-    found: list[torch.Tensor] = []
+def tensors_in(*values: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors in arguments, and in lists, tuples and dictionaries among them."""
     for value in values:
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            yield value
         elif isinstance(value, tuple | list):
-            found += tensors_in(*value)
+            yield from tensors_in(*value)
         elif isinstance(value, dict):
-            found += tensors_in(*value.values())
-    return found
+            yield from tensors_in(*value.values())
 
 
 def boxed_positions(tensor: torch.Tensor) -> Array:

@@ -26,6 +26,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     objects_in,
     settle,
     symbols_at,
+    tensors_in,
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
@@ -47,17 +48,8 @@ def _is_random(func: OpOverload) -> bool:
 
 
 def _has_box(*values: object) -> bool:
-    """Whether one of the `tensors_in` them holds a box; asked of every operator, so no list is made."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if boxed_positions(value) is not None:
-                return True
-        elif isinstance(value, tuple | list):
-            if _has_box(*value):
-                return True
-        elif isinstance(value, dict) and _has_box(*value.values()):
-            return True
-    return False
+    """Whether one of the `tensors_in` them holds a box."""
+    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
 
 
 class _Quick(TorchDispatchMode):  # type: ignore[misc]

@@ -17,7 +17,13 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.libraries import Arguments, Keywords, functions_replaced, replaced
+from spec_oracle.exact.interception.libraries import (
+    Arguments,
+    Keywords,
+    functions_replaced,
+    methods_replaced,
+    replaced,
+)
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     INTEGERS,
     boxed_positions,
@@ -85,7 +91,7 @@ def untraced_modules() -> Iterator[None]:
         _compiled_refused(),
         functions_replaced(torch, STAND_INS),
         replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
-        replaced(torch.nn.Module, __call__=call),
+        methods_replaced(torch.nn.Module, {"__call__": call}),
     ):
         yield
 

@@ -21,8 +21,7 @@ from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_g  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
-from verifiers.parts.block_path import block_weights, chain, stop_chances  # noqa: E402
-from verifiers.parts.residual import acceptance_ratios, residual  # noqa: E402
+from verifiers.parts.path import acceptance_ratios, block_weights, chain, residual, stop_chances  # noqa: E402
 from verifiers.sampling import invert_cdf  # noqa: E402
 
 ALPHA = 1e-6
