@@ -1,6 +1,6 @@
 """Exact block efficiency of verifiers, beside what any verifier could reach."""
 
-from spec_oracle.efficiency.figures import Efficiency, Optima, Sweep, Sweeps, efficiencies, sweeps
+from spec_oracle.efficiency.figures import Efficiency, Optima, Sweep, efficiencies, sweeps
 from spec_oracle.efficiency.trees import DraftTrees
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "Efficiency",
     "Optima",
     "Sweep",
-    "Sweeps",
     "efficiencies",
     "sweeps",
 ]

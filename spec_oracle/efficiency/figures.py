@@ -14,7 +14,7 @@ from spec_oracle.notebook import number, table
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, Siblings, StatefulVerifier, drafting_of
+from verifiers import Siblings, StatefulVerifier, drafting_of
 
 ROUNDING = 1e-9
 """Total variation that rounding may leave of a lossless verifier; rationals leave none."""
@@ -42,9 +42,9 @@ class Optima:
     hand; ``single_path`` for one path drawn from q.
     """
 
-    single_path: Number
-    multi_path: Number
-    block_transport: Number
+    single_path: Number = None
+    multi_path: Number = None
+    block_transport: Number = None
 
 
 @dataclass(frozen=True)
@@ -107,45 +107,23 @@ def efficiencies(
     token 19/9 20/9 19/20
     block 20/9 20/9 1
     """
-    optima = cache(partial(_optima, instance, exact=exact))
+    optima_of = cache(partial(_optima, instance, exact=exact))
+    on_trees = None if tree is None else tree.optimum(instance, exact=exact)
     results = []
     for name in names:
-        rule = name, named_verifier(name)
+        verifier = named_verifier(name)
         if tree is None:
-            results.append(_on_paths(file, instance, rule, optima, exact=exact, array=array))
+            with raising():
+                law = emission_law(verifier, instance, exact=exact, array=array)
+            optima = optima_of(drafting_of(verifier))
+            best = optima.block_transport if isinstance(verifier, StatefulVerifier) else optima.multi_path
         else:
-            results.append(_on_trees(file, instance, rule, tree, exact=exact, array=array))
+            law = tree.law(name, verifier, instance, exact=exact, array=array)
+            optima, best = Optima(), on_trees
+        figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
+        results.append(Efficiency(file, name, *figures, optima, best, tree))
         note(results[-1])
     return results
-
-
-def _on_paths(
-    file: str,
-    instance: Instance,
-    rule: tuple[str, AnyVerifier],
-    optima: Callable[[Siblings], Optima],
-    *,
-    exact: bool,
-    array: str,
-) -> Efficiency:
-    """Return the figures of a rule, by name, on the K paths of the instance."""
-    name, verifier = rule
-    with raising():
-        law = emission_law(verifier, instance, exact=exact, array=array)
-    best = optima(drafting_of(verifier))
-    bound = best.block_transport if isinstance(verifier, StatefulVerifier) else best.multi_path
-    figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
-    return Efficiency(file, name, *figures, best, bound)
-
-
-def _on_trees(
-    file: str, instance: Instance, rule: tuple[str, AnyVerifier], tree: DraftTrees, *, exact: bool, array: str
-) -> Efficiency:
-    """Return the figures of a rule, by name, on draft trees."""
-    law = tree.law(*rule, instance, exact=exact, array=array)
-    figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
-    best = tree.optimum(instance, exact=exact)
-    return Efficiency(file, rule[0], *figures, Optima(None, None, None), best, tree)
 
 
 def _optima(instance: Instance, drafting: Siblings, *, exact: bool) -> Optima:
@@ -154,7 +132,7 @@ def _optima(instance: Instance, drafting: Siblings, *, exact: bool) -> Optima:
         multi = multi_path_optimum(instance, drafting=drafting, exact=exact)
         transport = block_transport_optimum(instance, drafting=drafting, exact=exact)
     except InvalidInputError:  # too many draft tuples for an exact program
-        return Optima(single, None, None)
+        return Optima(single)
     return Optima(single, multi.value, transport.value)
 
 
@@ -187,53 +165,40 @@ class Sweep:
         return [float("nan") if point.optimum is None else float(point.optimum) for point in self.points]
 
 
-@dataclass(frozen=True)
-class Sweeps:
-    """The figures of the same verifiers for K = 1 .. ``num_paths`` and for L = 1 .. ``draft_length``.
+def sweeps(
+    instance: Instance, names: Sequence[str], tree: DraftTrees | None = None
+) -> dict[str, list[Sweep]]:
+    """Sweep the named verifiers over K and L, or over the levels of a ``tree``; by the label of the axis.
 
-    Each sweep keeps the other size as in the instance; it is empty where there is but one value. On draft
-    trees of the shape ``tree``, L is the number of its levels, and there is no K.
+    K = 1 .. that of the instance, with its L, and L likewise; a size of 1 is not swept. Raises
+    `InvalidInputError` for an instance with one path of one token, and for a tree of one level.
     """
-
-    num_paths: int
-    draft_length: int
-    by_paths: tuple[Sweep, ...]
-    by_length: tuple[Sweep, ...]
-    tree: DraftTrees | None = None
-
-
-def sweeps(instance: Instance, names: Sequence[str], tree: DraftTrees | None = None) -> Sweeps:
-    """Sweep the named verifiers over K and L, or over the levels of a ``tree``.
-
-    Raises `InvalidInputError` for an instance with one path of one token, and for a tree of one level.
-    """
-    if tree is not None:
-        if tree.shape.levels == 1:
-            raise InvalidInputError("tree: one level leaves nothing to sweep")
-        at = range(1, tree.shape.levels + 1)
-        columns = [efficiencies("", instance, names, tree=tree.cut(levels)) for levels in at]
-        return Sweeps(instance.num_paths, tree.shape.levels, (), _across(names, tuple(at), columns), tree)
-    if instance.num_paths == instance.draft_length == 1:
-        raise InvalidInputError("instance: one path of one token leaves nothing to sweep")
-
-    return Sweeps(
-        instance.num_paths,
-        instance.draft_length,
-        _sweep(instance.with_paths, instance.num_paths, names),
-        _sweep(lambda length: replace(instance, draft_length=length), instance.draft_length, names),
-    )
-
-
-def _sweep(instance_at: Callable[[int], Instance], largest: int, names: Sequence[str]) -> tuple[Sweep, ...]:
-    if largest == 1:
-        return ()
-    at = tuple(range(1, largest + 1))
-    return _across(names, at, [efficiencies("", instance_at(value), names) for value in at])
-
-
-def _across(
-    names: Sequence[str], at: tuple[int, ...], columns: Sequence[Sequence[Efficiency]]
-) -> tuple[Sweep, ...]:
-    """Return a sweep for each name from the figures of all names at each place."""
-    points = zip(*columns, strict=True)
-    return tuple(Sweep(name, at, mine) for name, mine in zip(names, points, strict=True))
+    axes: dict[str, tuple[int, Callable[[int], list[Efficiency]]]]
+    if tree is None:
+        axes = {
+            f"draft paths K  (L = {instance.draft_length})": (
+                instance.num_paths,
+                lambda paths: efficiencies("", instance.with_paths(paths), names),
+            ),
+            f"draft length L  (K = {instance.num_paths})": (
+                instance.draft_length,
+                lambda length: efficiencies("", replace(instance, draft_length=length), names),
+            ),
+        }
+    else:
+        axes = {
+            f"levels of the tree  ({tree.shape})": (
+                tree.shape.levels,
+                lambda levels: efficiencies("", instance, names, tree=tree.cut(levels)),
+            )
+        }
+    found = {}
+    for label, (largest, figures_at) in axes.items():
+        at = tuple(range(1, largest + 1))
+        if largest > 1:
+            points = zip(*map(figures_at, at), strict=True)
+            found[label] = [Sweep(name, at, mine) for name, mine in zip(names, points, strict=True)]
+    if not found:
+        one = "instance: one path of one token" if tree is None else "tree: one level"
+        raise InvalidInputError(f"{one} leaves nothing to sweep")
+    return found
