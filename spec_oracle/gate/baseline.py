@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from spec_oracle.arrays import Json
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
@@ -139,32 +138,25 @@ def _entry(source: InputFile, at: At) -> TokensPerCall:
     return TokensPerCall(error, tokens, names)
 
 
-def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
-    """Return a baseline as JSON data, in an order that does not change."""
-    return {
-        "baseline_version": VERSION,
-        "tool_version": tool_version(),
-        "subjects": {
-            subject: {
-                "error": entry.error,
-                "instances": [
-                    {"instance": entry.names[digest], "digest": digest, "block_efficiency": tokens}
-                    for digest, tokens in entry.tokens.items()
-                ],
-            }
-            for subject, entry in sorted(entries.items())
-        },
-    }
-
-
 def update_baseline(file: Path, report: AuditReport) -> list[str]:
     """Write the subjects of a report to the file, which keeps its other subjects; return the new names."""
     found = {subject.subject: _tokens(subject) for subject in report.subjects}
     new = {name: entry for name, entry in found.items() if entry is not None}
     kept = read_baseline(file) if file.exists() else {}
+    subjects = {
+        subject: {
+            "error": entry.error,
+            "instances": [
+                {"instance": entry.names[digest], "digest": digest, "block_efficiency": tokens}
+                for digest, tokens in entry.tokens.items()
+            ],
+        }
+        for subject, entry in sorted({**kept, **new}.items())
+    }
+    data = {"baseline_version": VERSION, "tool_version": tool_version(), "subjects": subjects}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(baseline_to_json({**kept, **new}), indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"--baseline: {error}; name a file that you may write to") from None
     return list(new)
