@@ -33,12 +33,6 @@ _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
 """Names of functions below, each a task."""
 
-_MOST_AT_ONCE = 16
-"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
-
-_PACKS = 512
-"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
-
 Tell: TypeAlias = Callable[[str, int, int], None]
 
 
@@ -134,14 +128,14 @@ class Plan:
         for values in product(*self.axes.values()):
             yield Cell(tuple(zip(self.axes, values, strict=True)))
 
-    def compute(self, cell: Cell) -> dict[str, Json]:
-        """Run the task on one cell; return the arguments and what it found, or why it refused."""
-        task = _task(self.task)
-        try:
-            found = task(**dict(cell.arguments), seed=cell.seed)
-        except InvalidInputError as error:
-            found = {"error": str(error)}
-        return {**dict(cell.arguments), **found}
+
+def compute(task: str, cell: Cell) -> dict[str, Json]:
+    """Run a task on one cell; return the arguments and what it found, or why it refused."""
+    function, arguments = _task(task), dict(cell.arguments)
+    try:
+        return {**arguments, **function(**arguments, seed=cell.seed)}
+    except InvalidInputError as error:
+        return {**arguments, "error": str(error)}
 
 
 def _task(name: str) -> Task:
@@ -190,15 +184,13 @@ def run(
 
     done = _finished(output, plan)
     left = islice(plan.cells(), done, None)
-    at_once = min(_MOST_AT_ONCE, 1 + len(plan) // _PACKS)
-    packs = iter(lambda: tuple(islice(left, at_once)), ())
     parallel = Parallel(n_jobs=jobs, backend=backend, return_as="generator")
     with renewed_quietly(), output.open("a", encoding="utf-8") as file:
-        for rows in parallel(delayed(_compute)(plan, pack) for pack in packs):
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        rows = parallel(delayed(compute)(plan.task, cell) for cell in left)
+        for number, row in enumerate(rows, start=done + 1):
+            file.write(json.dumps(row) + "\n")
             file.flush()
-            done += len(rows)
-            progress("cells", done, len(plan))
+            progress("cells", number, len(plan))
     with output.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
@@ -223,10 +215,6 @@ def _finished(lines: Path, plan: Plan) -> int:
         if file.readline():
             raise InvalidInputError(f"{lines}: has more than the {done} cells of this sweep")
     return done
-
-
-def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Json]]:
-    return list(map(plan.compute, cells))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.sweeps import Plan, run
+from spec_oracle.sweeps import Plan, compute, run
 
 CELLS = Plan("tests.spec_oracle.sweep_tasks:square", {"x": list(range(100)), "y": list(range(100))})
 PLAN = """
@@ -109,7 +109,7 @@ def test_the_command_line_writes_a_row_for_each_combination(tmp_path):
 
 def test_an_audit_is_a_task():
     plan = Plan("audit", {"subject": ["token", "no-such"], "checks": [["length"]], "draft_length": [1]})
-    good, bad = map(plan.compute, plan.cells())
+    good, bad = (compute("audit", cell) for cell in plan.cells())
     assert (good["verdict"], good["evidence"]) == ("lossless", "exact")
     assert "no-such" in bad["error"]
 
