@@ -19,7 +19,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from spec_oracle.commands import names
 from spec_oracle.commands.names import Role, role_of
-from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of, result_of
+from spec_oracle.commands.source import Function, FunctionSource, annotation_of, result_of
+from spec_oracle.contracts.sampler import signature_of
 
 Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
 """How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a
@@ -155,7 +156,7 @@ def guess(thing: Any) -> Guess:
         result_of(returned, written, array, layout),
         "" if method in ("forward", "__call__") and _is_callable(holder) else method,
         thing is holder,
-        tuple(one.name for one in parameters_of(thing) if _is_required(one))
+        tuple(name for name, one in signature_of(thing).items() if _is_required(one))
         if isinstance(thing, type)
         else (),
     )

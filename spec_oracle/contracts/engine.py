@@ -46,15 +46,15 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar, cast
 from unittest import mock
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import short
+from spec_oracle.contracts.sampler import parameters_of, short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
 from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
@@ -140,11 +140,6 @@ class EngineCode:
     engine: Any
     unused: Any = field(init=False, repr=False)
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
-    _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[
-        tuple[Ids, Ids, int, TokenOrder], tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    ] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -154,11 +149,9 @@ class EngineCode:
         """Number of tokens, V."""
         declared = getattr(self.engine, "vocab_size", None)
         with raising():
-            return (
-                len(self.engine.next_token_probs(list(self.prompts[0])))
-                if declared is None
-                else int(declared)
-            )
+            if declared is not None:
+                return int(declared)
+            return len(self.engine.next_token_probs(list(self.prompts[0])))
 
     @cached_property
     def prompts(self) -> tuple[Ids, ...]:
@@ -205,30 +198,32 @@ class EngineCode:
         return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
 
     def _takes_seeds(self, method: str) -> bool:
-        try:
-            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
-        except (TypeError, ValueError):  # compiled code tells no signature
-            return True
+        names = parameters_of(getattr(self.engine, method))
+        return "seed" in names or not names  # compiled code tells no signature
 
-    def row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distribution of the next token of target-only decoding, float64 [V]."""
-        if context not in self._rows:
-            self._rows[context] = self._checked_row("next_token_probs", context)
-        return self._rows[context]
+    @cached_property
+    def row(self) -> Callable[[Ids], Floats]:
+        """The distribution of the next token of target-only decoding, float64 [V], by context; kept."""
+        return cache(partial(self._checked_row, "next_token_probs"))
 
-    def rows_along(self, prompt: Ids, completion: Ids) -> NDArray[np.float64]:
+    @cached_property
+    def raw_row(self) -> Callable[[Ids], Floats]:
+        """The distribution of the next token before all processors, float64 [V], by context; kept."""
+        return cache(partial(self._checked_row, "raw_probs"))
+
+    def draft_row(self, context: Ids) -> Floats:
+        """Return the drafter's intended distribution, float64 [V]."""
+        return self._checked_row("draft_probs", context)
+
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distribution of each token of a completion, float64 [T, V]; none of them is kept."""
         contexts = [prompt + completion[:end] for end in range(len(completion))]
         if not self.has("rows_along"):
             return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
         with raising():
             rows = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
-        return np.stack(
-            [
-                self.checked_row(row, context, "rows_along")
-                for row, context in zip(rows, contexts, strict=True)
-            ]
-        )
+        each = zip(rows, contexts, strict=True)
+        return np.stack([self.checked_row(row, context, "rows_along") for row, context in each])
 
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
         """Return the law of completions of target-only decoding, from the rows that the engine reports."""
@@ -238,25 +233,23 @@ class EngineCode:
         self,
         prompt: Ids,
         completion: Ids,
-        places: NDArray[np.float64],
+        places: Floats,
         bins: int,
         order: TokenOrder = TokenOrder.PROBABILITY,
-    ) -> NDArray[np.int64] | None:
+    ) -> Integers | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
         masses = self._masses_of(prompt, completion, len(places), order)
         return None if masses is None else equal_bins(*masses, places, bins)
 
-    def _masses_of(
-        self, prompt: Ids, completion: Ids, tokens: int, order: TokenOrder
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return where the tokens of a completion lie in their rows; short completions come often."""
-        key = prompt, completion, tokens, order
-        if key not in self._masses:
-            if len(self._masses) >= _MOST_MASSES:
-                self._masses.clear()
-            rows = lambda before: self.row(prompt + before)  # noqa: E731
-            self._masses[key] = masses_along(rows, self.endings, completion, tokens, order)
-        return self._masses[key]
+    @cached_property
+    def _masses_of(self) -> Callable[[Ids, Ids, int, TokenOrder], tuple[Floats, Floats] | None]:
+        """Where the tokens of a completion lie in their rows; short completions come often."""
+
+        @lru_cache(_MOST_MASSES)
+        def masses(prompt: Ids, completion: Ids, *how: Any) -> tuple[Floats, Floats] | None:
+            return masses_along(lambda before: self.row(prompt + before), self.endings, completion, *how)
+
+        return masses
 
     def trial(self, prompt: Ids, tokens: int) -> float:
         """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.
@@ -273,27 +266,15 @@ class EngineCode:
             seen()
         return fastest
 
-    def raw_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distribution of the next token before all processors, float64 [V]."""
-        if context not in self._raw_rows:
-            self._raw_rows[context] = self._checked_row("raw_probs", context)
-        return self._raw_rows[context]
-
-    def draft_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the drafter's intended distribution, float64 [V]."""
-        return self._checked_row("draft_probs", context)
-
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return the engine's row after a context, unchecked."""
         with raising():
             return copied(getattr(self.engine, method)(list(context)))
 
-    def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
+    def _checked_row(self, method: str, context: Ids) -> Floats:
         return self.checked_row(self.returned(context, method), context, method)
 
-    def checked_row(
-        self, returned: object, context: Ids, method: str = "next_token_probs"
-    ) -> NDArray[np.float64]:
+    def checked_row(self, returned: object, context: Ids, method: str = "next_token_probs") -> Floats:
         """Return a row as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
             row = as_float64(returned)
@@ -301,7 +282,7 @@ class EngineCode:
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
             raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution")
-        law: NDArray[np.float64] = row / row.sum()
+        law: Floats = row / row.sum()
         return law
 
     def generated(self, prompt: Ids, tokens: int, seed: int | None = None, method: str = "generate") -> Ids:
@@ -406,7 +387,7 @@ class EngineCode:
         return completion
 
 
-def as_float64(returned: Array) -> NDArray[np.float64]:
+def as_float64(returned: Array) -> Floats:
     """Return numbers as float64, whether they came as a list, an array, or a tensor of any number type."""
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64

@@ -309,25 +309,24 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     return verify
 
 
+def signature_of(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """Return a function's parameters by name; none of compiled code, whose signature is not known."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of a function's parameters; none of compiled code, whose signature is not known."""
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
+    """Return the names of a function's parameters, as `signature_of`."""
+    return tuple(signature_of(function))
 
 
-def generator_is_keyword_only(function: Callable[..., object]) -> bool:
-    """Whether a function takes its generator as ``*, generator``."""
-    try:
-        taken = inspect.signature(function).parameters.get("generator")
-    except (TypeError, ValueError):
-        return False
-    return taken is not None and taken.kind is taken.KEYWORD_ONLY
-
-
-def generator_by_keyword(function: SamplerFunction) -> SamplerFunction:
-    """Return a function that takes ``*, generator`` as one that takes it by position."""
+def generator_by_position(function: SamplerFunction) -> SamplerFunction:
+    """Return the function; one that takes ``*, generator`` takes it by position then."""
+    taken = signature_of(function).get("generator")
+    if taken is None or taken.kind is not taken.KEYWORD_ONLY:
+        return function
 
     @wraps(function)
     def verify(*arguments: Any, **options: Any) -> tuple[Array, Array]:
