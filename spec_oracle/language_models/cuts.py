@@ -3,8 +3,7 @@
 An instance has one vocabulary of V tokens for all contexts; a language model has tens of thousands. So in
 every context of the tree V tokens are chosen, both models' laws are restricted to them, and they are numbered
 0..V-1 by their mass under both, likeliest first (after the last drafted token, by the target's). A number
-therefore means another token in every context; `LanguageModelTree.tokens` says which. Two choices of the
-tokens are offered:
+therefore means another token in every context. Two choices of the tokens are offered:
 
 * ``shortlist="target"``: the target's top k, V = k. Both models are restricted to that set and renormalised,
   as if one top-k mask were shared. A kindness to the draft: it never proposes a token the target has dropped.
@@ -17,14 +16,12 @@ depth L, in float64 softmaxes of the network's logits.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation, load_language_model
 from spec_oracle.toy.instance import Instance
-from spec_oracle.toy.model import Context, ToyModel
+from spec_oracle.toy.model import ToyModel
 from spec_oracle.validation import require_whole
 
 if TYPE_CHECKING:
@@ -35,31 +32,11 @@ Tensor: TypeAlias = "torch.Tensor"
 SHORTLISTS = ("target", "union")
 
 
-@dataclass(frozen=True)
-class LanguageModelTree:
-    """An instance cut out of two language models, and the names of its tokens.
-
-    ``tokens[d]`` int [V^d, V]: the language models' token behind each number, after each context of d
-    numbers in lexicographic order, d = 0..L (d < L where the rows after whole paths were left out).
-    """
-
-    instance: Instance
-    tokens: tuple[Integers, ...]
-
-    def original(self, sequence: Sequence[int]) -> Context:
-        """Return the language models' tokens of a sequence of at most L+1 numbers."""
-        index, originals = 0, []
-        for level, number in zip(self.tokens, sequence, strict=False):
-            originals.append(int(level[index, number]))
-            index = index * level.shape[1] + number
-        return tuple(originals)
-
-
 def cut_instance(prompt: str, *, target: str, draft: str, device: str = "cpu", **sizes: Any) -> Instance:
     """Return the tree after ``prompt`` of two models named as in `load_language_model`, once loaded."""
     model = load_language_model(target, device=device)
     drafter = load_language_model(draft, device=device)
-    return language_model_tree(model, drafter, model.encode(prompt), **sizes).instance
+    return language_model_tree(model, drafter, model.encode(prompt), **sizes)
 
 
 def language_model_tree(
@@ -73,7 +50,7 @@ def language_model_tree(
     num_paths: int = 1,
     shortlist: str = "target",
     after_paths: bool = True,
-) -> LanguageModelTree:
+) -> Instance:
     """Evaluate both models after ``prompt`` (token ids) on the whole tree of ``depth`` tokens.
 
     Costs one pass of the prompt and sum V^d tokens, d = 1..depth for the target, one level less for the
@@ -92,13 +69,12 @@ def language_model_tree(
         raise InvalidInputError(
             f"draft: has {draft_texts.logits.shape[-1]} tokens, the target {target_texts.logits.shape[-1]}"
         )
-    tokens, targets, drafts = [], [], []
+    targets, drafts = [], []
     levels = depth + after_paths
     for level in range(levels):
         # Nothing is drafted after the last level, which has most of the texts: the draft never reads it.
         drafted = draft_texts.logits if level < depth else target_texts.logits
         p, q, names = _rows(target_texts.logits, drafted, cut, shortlist)
-        tokens.append(names.cpu().numpy())
         targets.append(p.cpu().numpy())
         if level < depth:
             drafts.append(q.cpu().numpy())
@@ -107,7 +83,7 @@ def language_model_tree(
         if level < depth - 1:
             draft_texts.extend(names)
     models = ToyModel.from_levels(targets, name="target"), ToyModel.from_levels(drafts, name="draft")
-    return LanguageModelTree(Instance(*models, depth, num_paths), tuple(tokens))
+    return Instance(*models, depth, num_paths)
 
 
 def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:

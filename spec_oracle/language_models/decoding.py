@@ -7,7 +7,6 @@ bonus token are then read together at the start of the next call.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -39,29 +38,22 @@ Generators: TypeAlias = "torch.Generator | Sequence[torch.Generator] | None"
 
 
 @dataclass(frozen=True)
-class Call:
-    """One verification step of the requests that were still running.
+class Decoded:
+    """The ``texts`` after each prompt, stop token included, and what was accepted call by call.
 
-    ``requests`` int [R], their numbers; ``num_accepted`` int [R], the accepted lengths tau; ``expected``
-    float [R] or None, the expectation of tau given the drafts, over the verifier's decisions.
+    ``calls`` are the accepted lengths tau of the requests that were still running, int [R] each;
+    ``expected`` the expectations of tau given the drafts, over the verifier's decisions, float [R] each:
+    empty where they were not asked for.
     """
 
-    requests: Integers
-    num_accepted: Integers
-    expected: Floats | None
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """The ``texts`` after each prompt, stop token included, and the ``calls`` that made them."""
-
     texts: tuple[tuple[int, ...], ...]
-    calls: tuple[Call, ...]
+    calls: tuple[Integers, ...]
+    expected: tuple[Floats, ...] = ()
 
-    @cached_property
+    @property
     def accepted_lengths(self) -> Integers:
         """The accepted length of every request in every call, flat."""
-        return np.concatenate([call.num_accepted for call in self.calls])
+        return np.concatenate(self.calls)
 
     @property
     def block_efficiency(self) -> float:
@@ -74,8 +66,7 @@ class Decoded:
 
         The Rao-Blackwell estimate; NaN when the run did not compute expectations.
         """
-        expected = [call.expected for call in self.calls if call.expected is not None]
-        return float(np.concatenate(expected).mean()) + 1 if expected else float("nan")
+        return float(np.concatenate(self.expected).mean()) + 1 if self.expected else float("nan")
 
 
 def decode(
@@ -131,11 +122,11 @@ def decode(
     )
     texts: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))
-    calls = []
+    calls, expected = [], list[Floats]()
     while running:
-        verdict, expected = run.call(expectations=expectations)
+        verdict = run.call(expected if expectations else None)
         emitted = verdict.emitted.tolist()
-        calls.append(Call(np.array(running, dtype=np.int64), verdict.num_accepted.cpu().numpy(), expected))
+        calls.append(verdict.num_accepted.cpu().numpy())
         going_on = []
         for position, request in enumerate(running):
             text = texts[request]
@@ -145,7 +136,7 @@ def decode(
                 going_on.append(position)
         run.keep(going_on)
         running = [running[position] for position in going_on]
-    return Decoded(tuple(map(tuple, texts)), tuple(calls))
+    return Decoded(tuple(map(tuple, texts)), tuple(calls), tuple(expected))
 
 
 def _end(text: Sequence[int], most: int, stop_tokens: Collection[int]) -> int:
@@ -236,18 +227,19 @@ class RunningBatch:
         if isinstance(self.generator, list):
             self.generator = [self.generator[request] for request in requests]
 
-    def call(self, *, expectations: bool) -> tuple[Verdict, Floats | None]:
-        """Draft, verify, and move both models on; return the verdict and E[tau | drafts] if asked for."""
+    def call(self, expected: list[Floats] | None = None) -> Verdict:
+        """Draft, verify, and move both models on; return the verdict, and append E[tau | drafts]."""
         import torch
 
         batch = len(self.target.unread)
         requests = torch.arange(batch, device=self.target.unread.device)
         self._select(requests.repeat_interleave(self.num_paths))
         drafts = self.draft_paths(batch)
-        expected = accepted_given_drafts(self.verifier, drafts, self.state) if expectations else None
+        if expected is not None:
+            expected.append(accepted_given_drafts(self.verifier, drafts, self.state))
         verdict = self.verify(drafts)
         self.advance(requests * self.num_paths + verdict.node.clamp(min=0) % self.num_paths, verdict)
-        return verdict, expected
+        return verdict
 
     def verify(self, drafts: Paths) -> Verdict:
         """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
