@@ -60,7 +60,7 @@ def test_truncation_keeps_top_k_and_top_p():
     assert Truncation(top_p=0.1).probabilities(logits).tolist() == [1, 0, 0, 0]
     sharp = Truncation(temperature=0.5).probabilities(logits)
     assert sharp[0] / sharp[1] == pytest.approx((5 / 3) ** 2)
-    for wrong in ({"temperature": 0}, {"top_k": 0}, {"top_p": 1.5}):
+    for wrong in ({"temperature": 0}, {"top_k": -1}, {"top_p": 1.5}):
         with pytest.raises(InvalidInputError, match=next(iter(wrong))):
             Truncation(**wrong)
 

@@ -6,33 +6,8 @@
 
 ``next_token_probs`` is the distribution of target-only decoding after the given token ids, temperature,
 filters, penalties and all other processors included. ``generate`` decodes speculatively; its completion ends
-after a stop token, else after ``max_new_tokens`` tokens. Optional attributes and methods:
-
-* ``vocab_size``, else the length of what ``next_token_probs`` returns; ``stop_tokens``, ids;
-  ``stop_sequences``, lists of ids: a completion ends as soon as it ends with one of them; ``prompts``, lists
-  of ids to decode after, else ``[[0]]``;
-* ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
-* ``rows_along(prompt, completion)``: the rows [T, V] before each token of a completion, where that is faster
-  than ``next_token_probs`` one after the other;
-* ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
-  accepted; or ``drafter``, a callable that drafts: its calls are then counted;
-* ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
-  soon as each call of the target ends; or, with a parameter ``on_call`` besides, handing these to it;
-* ``reported(prompt, max_new_tokens)``: the same as ``generate`` with what it reports to users, a tuple (token
-  ids, log-probability of each, "stop" or "length"), None for what it does not report; and
-  ``raw_probs(context)``, the rows [V] before temperature and all other processors, if it may report these;
-* ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
-* ``batch_invariant``: whether it promises that a request with a seed gets the same completion alone and in
-  any batch;
-* ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
-  request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
-  ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
-* ``append(tokens)``, ``rewind(length)``, or both, if it holds a session: after a generation they add tokens
-  to its text, or cut it, prompt included, to its first ``length`` tokens.
-  ``generate(None, max_new_tokens)`` goes on from there;
-* ``draft_lengths``, all that ``draft_length`` may be set to: the engine is then judged with each of them;
-* ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
-  engines that decode thousands at once: checks then sample by it, and judge long series of batches.
+after a stop token, else after ``max_new_tokens`` tokens. docs/guide/audit-your-engine.md lists the optional
+attributes and methods. ``start`` and ``start_many`` return a `Session`, whose steps are `Step`.
 
 State that generations leave behind shows on copies (`copy.deepcopy`) of the engine as it was before the
 first one.
@@ -72,7 +47,7 @@ REASONS = ("stop", "length")
 
 
 class Engine(Protocol):
-    """The methods that every engine has; the module lists optional ones."""
+    """The methods that every engine has; docs/guide/audit-your-engine.md lists optional ones."""
 
     def next_token_probs(self, context: Sequence[int]) -> Array:
         """Return the distribution of the next token of target-only decoding after these token ids, [V]."""

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -63,17 +64,14 @@ def load_language_model(
     layers, temperature = None, 1.0
     for option in options:
         key, _, value = option.partition("=")
+        if key not in ("layers", "temperature", "dtype"):
+            raise InvalidInputError(f"{spec}: unknown option {key!r}; known: layers, temperature, dtype")
         try:
-            if key == "layers":
-                layers = int(value)
-            elif key == "temperature":
-                temperature = float(value)
-            elif key == "dtype":
-                dtype = value
-            else:
-                raise InvalidInputError(f"{spec}: unknown option {key!r}; known: layers, temperature, dtype")
+            layers = int(value) if key == "layers" else layers
+            temperature = float(value) if key == "temperature" else temperature
         except ValueError as error:
             raise InvalidInputError(f"{spec}: option {option!r}: {error}") from None
+        dtype = value if key == "dtype" else dtype
     if dtype not in _DTYPES:
         raise InvalidInputError(f"{spec}: dtype {dtype!r}; known: {', '.join(_DTYPES)}")
     if not temperature > 0:
@@ -186,33 +184,20 @@ class CachedModel:
 
 
 @dataclass(frozen=True)
-class Truncation:
+class Truncation(Sampling):
     """The sampling parameters of a request; the same ones cut the target and the draft.
 
-    ``temperature`` > 0 divides the logits. ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest
-    likeliest ones whose mass reaches top_p (at least one token); None keeps all. Tokens of equal logits keep
-    the order of their numbers. Raises `InvalidInputError` for values outside their range.
+    ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest likeliest ones whose mass reaches top_p (at
+    least one token). Tokens of equal logits keep the order of their numbers.
     """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InvalidInputError(f"temperature: expected a positive number, got {self.temperature}")
-        if self.top_k is not None and self.top_k < 1:
-            raise InvalidInputError(f"top_k: expected at least 1, got {self.top_k}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the distribution, float64 [..., V], of logits [..., V] of any precision."""
         scaled = logits.double() / self.temperature
-        if self.top_k is not None and self.top_k < scaled.shape[-1]:
+        if 0 < self.top_k < scaled.shape[-1]:
             scaled = scaled.masked_fill(~_likeliest(scaled, self.top_k), -float("inf"))
         law = scaled.softmax(dim=-1)
-        return law if self.top_p is None else _nucleus(law, self.top_p)
+        return law if self.top_p == 1 else _nucleus(law, self.top_p)
 
 
 def _likeliest(logits: Tensor, count: int) -> Tensor:

@@ -61,6 +61,7 @@ def language_model_tree(
     if shortlist not in SHORTLISTS:
         raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
     require_whole(depth, "depth")
+    require_whole(top_k, "top_k")
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
     cut = Truncation(temperature=temperature, top_k=top_k)
@@ -88,7 +89,6 @@ def language_model_tree(
 
 def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:
     """Return both distributions on the chosen tokens, and the tokens, [N, V], from logits [N, vocabulary]."""
-    assert cut.top_k is not None
     size = min(cut.top_k, target.shape[-1])
     p = cut.probabilities(target)
     if shortlist == "target":

@@ -128,24 +128,25 @@ def _shown_by(subject: SubjectReport) -> CheckResult | None:
 
 def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
     """Return a line a check: mark, name, how it knows, what it found; what was left out once a reason."""
-    checks = list(checks)
-    groups: dict[tuple[str, str], list[CheckResult]] = {}
+    left_out: dict[str, list[str]] = {}
+    listed: list[CheckResult] = []
     for check in checks:
-        key = ("left out", check.detail) if check.status is Status.SKIPPED else (check.name, "")
-        groups.setdefault(key, []).append(check)
-    width = max((len(check.name) for check in checks if check.status is not Status.SKIPPED), default=0)
+        if check.status is Status.SKIPPED:
+            left_out.setdefault(check.detail, []).append(check.name)
+        else:
+            listed.append(check)
+    width = max((len(check.name) for check in listed), default=0)
     lines = []
-    for (how, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
-        names, check = ", ".join(check.name for check in group), group[0]
-        if reason:
-            since = f"not run, since {_SINCE[reason]}: {names}" if reason in _SINCE else ""
-            lines.append(f"– {since or f'{how}: {names} ({reason})'}")
-            continue
+    for check in listed:
+        found = clause(check, verbose=verbose)
+        lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {found}")
+        lines += [f"{'':<{width + 17}}{line}" for line in statistics(check) if verbose]
+    for reason, each in left_out.items():
+        names = ", ".join(each)
+        is_since = reason in _SINCE
         lines.append(
-            f"{mark(check)} {names:<{width}}  {check.word.value:<11}  {clause(check, verbose=verbose)}"
+            f"– not run, since {_SINCE[reason]}: {names}" if is_since else f"– left out: {names} ({reason})"
         )
-        if verbose:
-            lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
     return lines
 
 
@@ -295,14 +296,13 @@ def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[li
             f"counterexample: after the prompt {found.prompt!r}",
         ]
     else:
-        size, total = _size(found), short(found.total_variation)
-        gap = found.gap
+        gap, total = found.gap, short(found.total_variation)
         expected, actual = (short(one, gap.digits) for one in (gap.expected, gap.actual))
         probability = f"probability {expected} expected, {actual} found"
         shown = [
             f"tokens {_tokens(gap.sequence)}: {probability}",
-            f"smallest counterexample: {size}; total variation {total}",
-            *_rows(found),
+            f"smallest counterexample: {_size(found)}; total variation {total}",
+            *([] if found.instance is None else instance_lines(found.instance)),
         ]
     lost = getattr(found, "not_saved", "")
     return shown, [f"reproduce: {found.reproduce}", *([f"not saved: {lost}"] if lost else [])]
@@ -314,10 +314,6 @@ def _size(found: Counterexample) -> str:
     instance = found.instance
     sizes = f"{instance.vocab_size} tokens, draft length {instance.draft_length}"
     return f"{sizes}, {plural(instance.num_paths, 'path')}"
-
-
-def _rows(found: Counterexample) -> list[str]:
-    return [] if found.instance is None else instance_lines(found.instance)
 
 
 def _tokens(sequence: Sequence[object]) -> str:
