@@ -28,7 +28,7 @@ from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
 
 if TYPE_CHECKING:
-    from spec_oracle.efficiency import DraftTrees
+    from spec_oracle.efficiency.trees import DraftTrees
 
 
 def run(options: Namespace) -> int:
@@ -70,8 +70,7 @@ def run(options: Namespace) -> int:
 def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
     """Return the names of the rules, and the draft trees, if the drafts are others than K paths."""
     from spec_oracle.audit.subjects import named_verifier
-    from spec_oracle.efficiency import DraftTrees
-    from spec_oracle.efficiency.trees import FanOuts
+    from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 
     if options.tree is None:
         return options.verifier or list(verifiers.names()), None

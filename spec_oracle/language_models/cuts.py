@@ -64,25 +64,29 @@ def language_model_tree(
     require_whole(top_k, "top_k")
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
-    cut = Truncation(temperature=temperature, top_k=top_k)
-    target_texts, draft_texts = _Texts(target, prompt), _Texts(draft, prompt)
-    if target_texts.logits.shape != draft_texts.logits.shape:
+    import torch
+
+    cut, ids = Truncation(temperature=temperature, top_k=top_k), torch.tensor([list(prompt)])
+    target_texts, draft_texts = CachedModel(target, 1), CachedModel(draft, 1)
+    target_logits = target_texts.feed(ids.to(target.device))[:, -1]
+    draft_logits = draft_texts.feed(ids.to(draft.device))[:, -1]
+    if target_logits.shape != draft_logits.shape:
         raise InvalidInputError(
-            f"draft: has {draft_texts.logits.shape[-1]} tokens, the target {target_texts.logits.shape[-1]}"
+            f"draft: has {draft_logits.shape[-1]} tokens, the target {target_logits.shape[-1]}"
         )
     targets, drafts = [], []
     levels = depth + after_paths
     for level in range(levels):
         # Nothing is drafted after the last level, which has most of the texts: the draft never reads it.
-        drafted = draft_texts.logits if level < depth else target_texts.logits
-        p, q, names = _rows(target_texts.logits, drafted, cut, shortlist)
+        drafted = draft_logits if level < depth else target_logits
+        p, q, names = _rows(target_logits, drafted, cut, shortlist)
         targets.append(p.cpu().numpy())
         if level < depth:
             drafts.append(q.cpu().numpy())
         if level < levels - 1:
-            target_texts.extend(names)
+            target_logits = _extended(target_texts, names)
         if level < depth - 1:
-            draft_texts.extend(names)
+            draft_logits = _extended(draft_texts, names)
     models = ToyModel.from_levels(targets, name="target"), ToyModel.from_levels(drafts, name="draft")
     return Instance(*models, depth, num_paths)
 
@@ -101,20 +105,9 @@ def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tup
     return p.gather(-1, names), q.gather(-1, names), names
 
 
-class _Texts:
-    """A model that has read every text of one level of the tree."""
+def _extended(texts: CachedModel, names: Tensor) -> Tensor:
+    """Go one level down: text n is followed by each of ``names[n]``, int [N, V]; return the logits."""
+    import torch
 
-    def __init__(self, model: LanguageModel, prompt: Sequence[int]) -> None:
-        import torch
-
-        self._model = CachedModel(model, 1)
-        ids = torch.tensor([list(prompt)], dtype=torch.int64, device=model.device)
-        self.logits = self._model.feed(ids)[:, -1]
-
-    def extend(self, names: Tensor) -> None:
-        """Go one level down: text n is followed by each of ``names[n]``, int [N, V]."""
-        import torch
-
-        parents = torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1])
-        self._model.select(parents)
-        self.logits = self._model.feed(names.reshape(-1, 1))[:, -1]
+    texts.select(torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1]))
+    return texts.feed(names.reshape(-1, 1))[:, -1]

@@ -27,16 +27,12 @@ DRAFTING_TITLES = {
 }
 
 
-class MissingExtraError(SpecOracleError):
-    """An optional dependency is not installed."""
-
-
 def new_figure(**options: object) -> "Figure":
-    """Return an empty matplotlib figure; raises `MissingExtraError` without matplotlib."""
+    """Return an empty matplotlib figure; raises `SpecOracleError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
+        raise SpecOracleError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
     return Figure(facecolor="white", **options)
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from spec_oracle.cli import main
-from spec_oracle.efficiency import DraftTrees, sweeps
-from spec_oracle.efficiency.trees import FanOuts
+from spec_oracle.efficiency import sweeps
+from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 from spec_oracle.toy import Instance
 
 CODE = """
