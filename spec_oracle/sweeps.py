@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from importlib import import_module
 from itertools import islice, product
 from pathlib import Path
@@ -36,25 +35,18 @@ TASKS = {"audit", "efficiency", "prompt"}
 Tell: TypeAlias = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One point of a sweep: the arguments of its task.
+Cell: TypeAlias = dict[str, Json]
+"""One point of a sweep: the arguments of its task, by name."""
 
-    ``key`` names it: the arguments as JSON, in the order of their names. Its ``seed`` follows from the key
-    alone, so that no result depends on where or when a cell is computed.
-    """
 
-    arguments: tuple[tuple[str, Json], ...]
+def key_of(cell: Cell) -> str:
+    """Return the arguments of a cell as one line of JSON, in the order of their names."""
+    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"))
 
-    @cached_property
-    def key(self) -> str:
-        """The arguments as one line of JSON."""
-        return json.dumps(dict(sorted(self.arguments)), separators=(",", ":"))
 
-    @property
-    def seed(self) -> int:
-        """A number in 0..2^63 - 1 of the cell's own."""
-        return int.from_bytes(hashlib.sha256(self.key.encode()).digest()[:8]) >> 1
+def seed_of(cell: Cell) -> int:
+    """Return a number in 0..2^63 - 1 of the cell's own: where and when it is computed changes nothing."""
+    return int.from_bytes(hashlib.sha256(key_of(cell).encode()).digest()[:8]) >> 1
 
 
 @dataclass(frozen=True)
@@ -65,8 +57,8 @@ class Plan:
     Raises `InvalidInputError` where that cannot be.
 
     >>> plan = Plan("efficiency", {"verifier": ["token", "block"], "vocab_size": [2, 3]})
-    >>> [cell.key for cell in plan.cells()][:1]
-    ['{"verifier":"token","vocab_size":2}']
+    >>> next(plan.cells())
+    {'verifier': 'token', 'vocab_size': 2}
     """
 
     task: str
@@ -126,16 +118,16 @@ class Plan:
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, the last axis fastest."""
         for values in product(*self.axes.values()):
-            yield Cell(tuple(zip(self.axes, values, strict=True)))
+            yield dict(zip(self.axes, values, strict=True))
 
 
 def compute(task: str, cell: Cell) -> dict[str, Json]:
     """Run a task on one cell; return the arguments and what it found, or why it refused."""
-    function, arguments = _task(task), dict(cell.arguments)
+    function = _task(task)
     try:
-        return {**arguments, **function(**arguments, seed=cell.seed)}
+        return {**cell, **function(**cell, seed=seed_of(cell))}
     except InvalidInputError as error:
-        return {**arguments, "error": str(error)}
+        return {**cell, "error": str(error)}
 
 
 def _task(name: str) -> Task:
@@ -207,9 +199,9 @@ def _finished(lines: Path, plan: Plan) -> int:
                 file.truncate(start)
                 return done
             row = json.loads(line)
-            if {name: row.get(name) for name, _ in cell.arguments} != dict(cell.arguments):
+            if {name: row.get(name) for name in cell} != cell:
                 raise InvalidInputError(
-                    f"{lines}: line {done + 1} is not of this sweep, which has {cell.key} there"
+                    f"{lines}: line {done + 1} is not of this sweep, which has {key_of(cell)} there"
                 )
             done += 1
         if file.readline():
