@@ -13,17 +13,11 @@ from spec_oracle.report.what_to_do import next_steps
 
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: verdict, open checks, the table, and the rest, folded."""
-    parted: dict[bool, list[str]] = {False: [], True: []}
-    for subject in reading.first_what_is_open(report):
-        parted[reading.is_plainly_lossless(subject)].append(section(subject, report.command))
+    listed = [(subject, section(subject, report.command)) for subject in reading.first_what_is_open(report)]
+    first = [text for subject, text in listed if not reading.is_plainly_lossless(subject)]
+    rest = [text for subject, text in listed if reading.is_plainly_lossless(subject)]
     table = table_of([cells(subject) for subject in report.subjects])
-    parts = [
-        "# spec-oracle audit",
-        f"**{audit_text.closing_line(report)}**",
-        *parted[False],
-        table,
-        *parted[True],
-    ]
+    parts = ["# spec-oracle audit", f"**{audit_text.closing_line(report)}**", *first, table, *rest]
     return "\n\n".join([*parts, made_by(report.command or "audit(...)")]) + "\n"
 
 
