@@ -18,7 +18,7 @@ from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInpu
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, Paths, StatefulVerifier, Verdict, numpy_decisions, torch_decisions
-from verifiers.arrays import Array
+from verifiers.arrays import Array, namespace
 
 if TYPE_CHECKING:
     import torch
@@ -169,8 +169,17 @@ class Handed:
 
     def __init__(self, code: SamplerCode, array: Numbers) -> None:
         form = code.dtype if array.dtype.kind == "f" else code.ids if array.dtype == np.int64 else ""
-        converted = to_library(array, code.array, form)
-        self._base, self._view = _laid_out(converted, code.layout)
+        laid_out = array
+        if code.layout == "transposed":
+            laid_out = np.array(array.T, order="C")
+        elif code.layout == "sliced":
+            laid_out = np.ones((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
+            laid_out[..., 1::2] = array
+        self._base = self._view = to_library(laid_out, code.array, form)
+        if code.layout == "transposed":
+            self._view = namespace(self._base).permute_dims(self._base, tuple(range(array.ndim))[::-1])
+        elif code.layout == "sliced":
+            self._view = self._base[..., 1::2]
         self._kept: Array = None
 
     def fresh(self) -> Array:
@@ -180,23 +189,6 @@ class Handed:
         else:
             self._base[...] = self._kept
         return self._view
-
-
-def _laid_out(array: Array, layout: str) -> tuple[Array, Array]:
-    """Return the memory, all of it, and the array that lies in it."""
-    if layout == "contiguous":
-        return array, array
-    if layout == "transposed":
-        axes = tuple(range(array.ndim))[::-1]
-        if hasattr(array, "permute"):
-            base = array.permute(axes).contiguous()
-            return base, base.permute(axes)
-        base = np.ascontiguousarray(array.transpose(axes))
-        return base, base.transpose(axes)
-    shape = (*array.shape[:-1], 2 * array.shape[-1] + 1)
-    base = array.new_ones(shape) if hasattr(array, "new_ones") else np.ones(shape, array.dtype)
-    base[..., 1::2] = array
-    return base, base[..., 1::2]
 
 
 def contract_arguments(drafts: Paths | Drafts) -> tuple[Numbers, ...]:
