@@ -102,19 +102,15 @@ class Guess:
         named = [argument for argument in self.arguments if not argument.name.startswith("*")]
         if self.method == "verify" and len(named) < len(_CONTRACT) + 1:
             return True
+        roles = tuple(one.role for one in self.given)
         if self.layout == "tree":
-            return self.method in ("", "verify_tree") and not self.needs and self._keeps_that_of_trees
-        roles = tuple(one.role for one in self.given[:3])
-        if roles != _CONTRACT or self.layout != "padded" or self.needs or len(self.given) == len(roles):
+            is_called = self.method in ("", "verify_tree") and not self.needs
+            return is_called and roles == (*_OF_TREES, names.GENERATOR)
+        if roles[:3] != _CONTRACT or self.layout != "padded" or self.needs or len(roles) == len(_CONTRACT):
             return False
         fourth, *options = self.given[3:]
         takes_randomness = fourth.role == names.GENERATOR or fourth.name == "uniforms"
         return takes_randomness and all(option.name in _OPTIONS for option in options)
-
-    @property
-    def _keeps_that_of_trees(self) -> bool:
-        *arrays, last = (one.role for one in self.given)
-        return tuple(arrays) == _OF_TREES and last == names.GENERATOR
 
     @property
     def optional(self) -> tuple[Argument, ...]:
