@@ -19,7 +19,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.options import AuditOptions
     from spec_oracle.audit.registry import engine_availability, listed, subject_names
-    from spec_oracle.gate.baseline import baseline_comparison
+    from spec_oracle.gate.baseline import kept_baseline, update_baseline, with_baseline
     from spec_oracle.gate.configuration import (
         Configuration,
         find_configuration,
@@ -51,12 +51,15 @@ def run(options: Namespace) -> int:
     own = {name: found.options_of(name, **given) for name in subjects}
     # The instances of a command line are for looking at a subject, not for comparing it.
     baseline = options.baseline or (None if options.instance else found.baseline)
-    compared = baseline_comparison(baseline, update=options.update_baseline)
+    kept = kept_baseline(baseline, update=options.update_baseline)
     with showing_progress() as tell:
         report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
-    report, line = compared(report)
-    if line:
-        cli.progress(line)
+    if baseline and options.update_baseline:
+        names = ", ".join(update_baseline(baseline, report))
+        nothing = "nothing new: no lossless subject has an exact distribution"
+        cli.progress(f"baseline: {baseline} holds {names or nothing}")
+    elif baseline:
+        report = with_baseline(report, kept)
     code = cli.write_audit(options, report)
     if options.durations is not None:
         cli.progress(durations_text(report, options.durations))

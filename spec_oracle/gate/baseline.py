@@ -9,7 +9,7 @@ differ by up to L (e + f) although nothing has changed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -162,27 +162,14 @@ def update_baseline(file: Path, report: AuditReport) -> list[str]:
     return list(new)
 
 
-def baseline_comparison(
-    file: Path | None, *, update: bool = False
-) -> Callable[[AuditReport], tuple[AuditReport, str]]:
-    """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.
+def kept_baseline(file: Path | None, *, update: bool) -> dict[str, TokensPerCall]:
+    """Return the entries of a baseline, none without a file; what an update keeps is read, too.
 
     Raises `InvalidInputError` for a file that is no baseline, and for an update without a file.
     """
-    if file is None:
-        if update:
-            raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
-        return lambda report: (report, "")
-    if not update or file.exists():  # what an update keeps is read before the audit, too
-        entries = read_baseline(file)
-    if not update:
-        return lambda report: (with_baseline(report, entries), "")
-
-    def updating(report: AuditReport) -> tuple[AuditReport, str]:
-        nothing = "nothing new: no lossless subject has an exact distribution"
-        return report, f"baseline: {file} holds {', '.join(update_baseline(file, report)) or nothing}"
-
-    return updating
+    if file is None and update:
+        raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
+    return {} if file is None or (update and not file.exists()) else read_baseline(file)
 
 
 def with_baseline(report: AuditReport, entries: Mapping[str, TokensPerCall]) -> AuditReport:
