@@ -103,7 +103,7 @@ def audit_to_html(report: AuditReport) -> str:
         rows=[*zip(report.subjects, rows, strict=True)],
         first=[subject for subject in reading.first_what_is_open(report) if subject.subject in first],
         others=[subject for subject in report.subjects if subject.subject not in first],
-        facts=lambda subject: ", ".join(_facts(subject)),
+        facts=_facts,
     )
 
 
@@ -122,10 +122,10 @@ def _coded(text: str) -> Markup:
     )
 
 
-def _facts(subject: SubjectReport) -> Iterator[str]:
+def _facts(subject: SubjectReport) -> str:
     rule = reading.rule_of(subject)
     facts = {"kind": subject.kind, "version": subject.code.version, "rule": rule}
-    yield from (f"{name} {value}" for name, value in facts.items() if value)
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value)
 
 
 def _untried(subject: SubjectReport) -> list[str]:
