@@ -307,7 +307,8 @@ def write_audit(options: argparse.Namespace, report: "AuditReport") -> int:
     from spec_oracle.report.terminal import show
 
     report = replace(report, command=options.command_line)
-    formats = {**AUDIT_FORMATS, "text": partial(audit_to_text, verbose=options.verbose)}
+    formats: dict[str, Callable[[AuditReport], str]] = {**AUDIT_FORMATS}
+    formats["text"] = partial(audit_to_text, verbose=options.verbose)
     write_report(options, formats, report, show)
     return report.exit_code
 

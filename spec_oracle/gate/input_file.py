@@ -167,7 +167,7 @@ def _places(node: ast.expr, at: At = ()) -> Iterator[tuple[At, int]]:
     yield at, node.lineno
     if isinstance(node, ast.Dict):
         for key, inner in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 yield from _places(inner, (*at, key.value))
     elif isinstance(node, ast.List):
         for number, inner in enumerate(node.elts):

@@ -4,6 +4,7 @@ The short text is ``smollm2``, ``smollm2:layers=12``, ``a/path:temperature=1.3``
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -135,52 +136,62 @@ def _shallow_copy(module: M) -> M:
 
 
 class CachedModel:
-    """R texts that one network is reading, token by token; a text is the tokens fed to it and not forgotten.
+    """R texts that one network is reading; a text is the tokens that it has read, and not forgotten.
+
+    ``unread`` int [R, n] are those to be read next; where bool ``counts`` [R, n] is False one is padding: it
+    takes up no position, nothing attends to it, and its logits mean nothing. Texts begin as ``prompts`` of
+    any lengths, which are yet to be read.
 
     The cache of keys and values only grows. A token that was drafted in vain is masked, not cut out: requests
     that accepted different lengths share one rectangular cache, whatever the architecture's layers keep. The
     positions of the tokens that count are given explicitly.
     """
 
-    def __init__(self, model: LanguageModel, num_texts: int) -> None:
+    def __init__(self, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> None:
         import torch
 
+        longest = max(map(len, prompts))
+        padded = [[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+        counts = [[False] * (longest - len(prompt)) + [True] * len(prompt) for prompt in prompts]
+        self.unread = torch.tensor(padded, dtype=torch.int64, device=model.device)
+        self.counts = torch.tensor(counts, dtype=torch.bool, device=model.device)
         self._model = model
         self._cache: Any = None
-        self._counts = torch.zeros((num_texts, 0), dtype=torch.int64, device=model.device)
+        self._mask = self.unread[:, :0]
 
-    def feed(self, tokens: Tensor, counts: "Tensor | None" = None) -> Tensor:
-        """Append int [R, n] tokens; return the logits [R, n, V] of what follows each of them.
+    def read(self, tokens: Tensor) -> Tensor:
+        """Read the unread tokens and then int [R, n] tokens.
 
-        Where bool ``counts`` [R, n] is False the token is padding: it takes up no position, nothing attends
-        to it, and its logits mean nothing.
+        Returns the logits of what follows each of the last n + 1 of these, [R, n + 1, V]; [R, n, V] where
+        none was unread.
         """
         import torch
 
-        fresh = torch.ones_like(tokens) if counts is None else counts.to(torch.int64)
-        first = self._counts.sum(dim=1, keepdim=True)
-        self._counts = torch.cat([self._counts, fresh], dim=1)
+        fresh = torch.cat([self.counts.to(torch.int64), torch.ones_like(tokens)], dim=1)
+        first = self._mask.sum(dim=1, keepdim=True)
+        self._mask = torch.cat([self._mask, fresh], dim=1)
         with torch.inference_mode():
             output = self._model.network(
-                input_ids=tokens,
-                attention_mask=self._counts,
+                input_ids=torch.cat([self.unread, tokens], dim=1),
+                attention_mask=self._mask,
                 position_ids=(first + fresh.cumsum(dim=1) - 1).clamp(min=0),
                 past_key_values=self._cache,
                 use_cache=True,
             )
         self._cache = output.past_key_values
-        return output.logits / self._model.temperature
+        self.unread, self.counts = self.unread[:, :0], self.counts[:, :0]
+        return output.logits[:, -tokens.shape[1] - 1 :] / self._model.temperature
 
     def select(self, texts: Tensor) -> None:
         """Go on with these texts only, int [R'] of 0..R-1, in this order, with repetition."""
-        self._counts = self._counts[texts]
+        self._mask, self.unread, self.counts = self._mask[texts], self.unread[texts], self.counts[texts]
         if self._cache is not None:
             self._cache.reorder_cache(texts)
 
-    def forget(self, wrong: Tensor) -> None:
-        """Forget the ones of the last n tokens of every text that bool ``wrong`` [R, n] marks."""
-        start = self._counts.shape[1] - wrong.shape[1]
-        self._counts[:, start:] *= ~wrong
+    def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
+        """Forget the ones of the last tokens read that bool ``rejected`` [R, n] marks; read others next."""
+        self._mask[:, self._mask.shape[1] - rejected.shape[1] :] *= ~rejected
+        self.unread, self.counts = unread, counts
 
 
 @dataclass(frozen=True)

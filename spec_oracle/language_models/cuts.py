@@ -64,12 +64,11 @@ def language_model_tree(
     require_whole(top_k, "top_k")
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
-    import torch
-
-    cut, ids = Truncation(temperature=temperature, top_k=top_k), torch.tensor([list(prompt)])
-    target_texts, draft_texts = CachedModel(target, 1), CachedModel(draft, 1)
-    target_logits = target_texts.feed(ids.to(target.device))[:, -1]
-    draft_logits = draft_texts.feed(ids.to(draft.device))[:, -1]
+    cut = Truncation(temperature=temperature, top_k=top_k)
+    target_texts, draft_texts = CachedModel(target, [prompt]), CachedModel(draft, [prompt])
+    target_logits, draft_logits = (
+        texts.read(texts.unread[:, :0])[:, -1] for texts in (target_texts, draft_texts)
+    )
     if target_logits.shape != draft_logits.shape:
         raise InvalidInputError(
             f"draft: has {draft_logits.shape[-1]} tokens, the target {target_logits.shape[-1]}"
@@ -110,4 +109,4 @@ def _extended(texts: CachedModel, names: Tensor) -> Tensor:
     import torch
 
     texts.select(torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1]))
-    return texts.feed(names.reshape(-1, 1))[:, -1]
+    return texts.read(names.reshape(-1, 1))[:, -1]
