@@ -20,7 +20,6 @@ which all collect the same. Where pytest collects fewer (``--lf``, some files), 
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,21 +67,20 @@ class _SharedAudit:
     def __init__(self, subject: object, options: "AuditOptions") -> None:
         self.subject, self.options = subject, options
         self.selected: set[str] = set()
+        self._report: SubjectReport | None = None
 
     def with_check(self, name: str) -> "SubjectReport":
-        """Return a report that has a check, which is selected late where no test of it was collected."""
-        if name not in self.selected:
-            self.selected.add(name)
-            vars(self).pop("report", None)
-        return self.report
+        """Return the report, made when it is first asked for; errors as `audit`.
 
-    @cached_property
-    def report(self) -> "SubjectReport":
-        """The report, made when it is first asked for; errors as `audit`."""
+        A check of which no test was collected is selected late, and another report made.
+        """
         from spec_oracle.audit import audit
 
-        (found,) = audit(self.subject, options=replace(self.options, checks=tuple(self.selected))).subjects
-        return found
+        if self._report is None or name not in self.selected:
+            self.selected.add(name)
+            options = replace(self.options, checks=tuple(self.selected))
+            (self._report,) = audit(self.subject, options=options).subjects
+        return self._report
 
 
 class SubjectCheck:
