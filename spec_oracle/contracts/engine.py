@@ -29,7 +29,7 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import parameters_of, short
+from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
 from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
@@ -173,8 +173,10 @@ class EngineCode:
         return self.takes_seeds and self.has("steps") and self._takes_seeds("steps")
 
     def _takes_seeds(self, method: str) -> bool:
-        names = parameters_of(getattr(self.engine, method))
-        return "seed" in names or not names  # compiled code tells no signature
+        try:
+            return "seed" in inspect.signature(getattr(self.engine, method)).parameters
+        except (TypeError, ValueError):  # compiled code tells no signature
+            return True
 
     @cached_property
     def row(self) -> Callable[[Ids], Floats]:
