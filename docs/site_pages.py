@@ -94,9 +94,7 @@ def rule_page(name):
     own, token = efficiencies("", instance, [name, "token"], exact=True)
     lengths = (tuple(map(float, law.accepted_length)) for law in (own, token))
     lengths_drawn = drawing("length_chart", InstanceFigures(name, "", 0.0, None, *lengths))
-    (growth,) = (
-        sweeps(_instance(4, 1), [name]).by_length if alone else sweeps(_instance(2, 3), [name]).by_paths
-    )
+    growth, *_ = next(iter(sweeps(_instance(4, 1) if alone else _instance(2, 3), [name]).values()))
     growth_drawn = drawing("sweep_chart", growth, "draft length L" if alone else "draft paths K")
     return f"""# `{name}`
 

@@ -16,7 +16,7 @@ import verifiers
 from gpu_tests.pair import Pair
 from spec_oracle.exact.call import call_verifier
 from spec_oracle.language_models import CachedModel, Truncation
-from spec_oracle.language_models.decoding import Reader, RunningBatch, decode, without_unused_tokens
+from spec_oracle.language_models.decoding import RunningBatch, decode, without_unused_tokens
 from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 
 RULES = [name for name in verifiers.names() if name != "block_transport"]
@@ -189,13 +189,12 @@ def target_only(pair: Pair, *, seed: int = 1) -> Run:
         torch.cuda.reset_peak_memory_stats(pair.device)
     record = Record(None, None, bounded=False)
     for start in range(0, len(prompts), pair.batch):
-        reader = Reader.of_prompts(pair.target, prompts[start : start + pair.batch])
-        model: CachedModel = reader.model
-        tokens, counts, text = reader.unread, reader.counts, []
+        model = CachedModel(pair.target, prompts[start : start + pair.batch])
+        tokens, text = model.unread[:, :0], []
         for _ in range(pair.tokens):
             with record.timed("call", pair.device):
-                rows = Truncation().probabilities(model.feed(tokens, counts)[:, -1]).to(pair.number_type)
-                tokens, counts = decisions.categorical(rows)[:, None], None
+                rows = Truncation().probabilities(model.read(tokens)[:, -1]).to(pair.number_type)
+                tokens = decisions.categorical(rows)[:, None]
             text.append(tokens)
             record.calls += 1
         texts += map(tuple, torch.cat(text, dim=1).tolist())

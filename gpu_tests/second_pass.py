@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from gpu_tests.pair import Pair
-from spec_oracle.language_models import LanguageModel, Truncation
-from spec_oracle.language_models.decoding import Reader
+from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
 from spec_oracle.statistics.token_tests import LARGEST_RATIO
 
 LIKELIEST, LEVELS = 24, 10
@@ -151,7 +150,7 @@ def _surplus(rounded: Any, places: Places) -> Any:
 def _in_pieces(pair: Pair, prompts: Any, texts: Any, truncation: Truncation, rng: Any) -> Any:
     """Return the target's rows [T, V] from a cache that grew in calls; a random part of each was rejected."""
     length = pair.draft_length
-    reader = Reader.of_prompts(pair.target, prompts)
+    reader = CachedModel(pair.target, prompts)
     sizes = torch.tensor([len(text) for text in texts], device=pair.device)
     longest = max(map(len, texts))
     padded = torch.tensor([list(text) + [0] * (longest + length + 1 - len(text)) for text in texts])

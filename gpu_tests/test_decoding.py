@@ -44,9 +44,8 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     """Lengths by an e-process at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
     target, draft = tiny_model(3, vocab=6, device=device), tiny_model(4, vocab=6, device=device)
-    instance = language_model_tree(
-        target, draft, PROMPT, top_k=2, depth=length, num_paths=2, shortlist="union"
-    ).instance
+    sizes = {"top_k": 2, "depth": length, "num_paths": 2}
+    instance = language_model_tree(target, draft, PROMPT, **sizes, shortlist="union")
     law = emission_law(verifier, instance)
     exact = float(law.block_efficiency)
     options = {"draft_length": length, "num_paths": 2, "generator": seeded(device), "expectations": True}
@@ -55,10 +54,11 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     margin = length * np.sqrt(np.log(2 / ALPHA) / (2 * requests))
     assert abs(decoded.block_efficiency - exact) < margin
     assert abs(decoded.conditional_block_efficiency - exact) < margin
-    (call,) = decoded.calls
-    lengths = np.bincount(call.num_accepted, minlength=length + 1)
+    (accepted,) = decoded.calls
+    lengths = np.bincount(accepted, minlength=length + 1)
     assert_law(lengths, np.array(law.accepted_length_pmf), alpha=ALPHA, detect_tv=0.1)
-    assert call.expected.var() < call.num_accepted.var()
+    (expected,) = decoded.expected
+    assert expected.var() < accepted.var()
 
 
 def test_a_draft_equal_to_the_target_is_accepted_whole(device):

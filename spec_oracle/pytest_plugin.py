@@ -19,8 +19,7 @@ which all collect the same. Where pytest collects fewer (``--lf``, some files), 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +29,8 @@ if TYPE_CHECKING:
     from spec_oracle.audit import AuditOptions, CheckResult, SubjectReport
 
 
-@dataclass
-class _Rate:
-    """The false-alarm rate of the run, and how many subjects and tests share it."""
-
-    alpha: float
-    sharers: int = 1
-
-
-_RATE = pytest.StashKey[_Rate]()
+_SHARERS = pytest.StashKey[int]()
+"""How many subjects, and tests that use the fixture, share the false-alarm rate of the run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,11 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1e-6,
         help="false-alarm rate of all audits of the run, default: 1e-6",
     )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Keep the rate of the run."""
-    config.stash[_RATE] = _Rate(config.getoption("--spec-oracle-alpha"))
 
 
 def checks_of(subject: object, **options: Any) -> list[Any]:
@@ -80,21 +67,20 @@ class _SharedAudit:
     def __init__(self, subject: object, options: "AuditOptions") -> None:
         self.subject, self.options = subject, options
         self.selected: set[str] = set()
+        self._report: SubjectReport | None = None
 
     def with_check(self, name: str) -> "SubjectReport":
-        """Return a report that has a check, which is selected late where no test of it was collected."""
-        if name not in self.selected:
-            self.selected.add(name)
-            vars(self).pop("report", None)
-        return self.report
+        """Return the report, made when it is first asked for; errors as `audit`.
 
-    @cached_property
-    def report(self) -> "SubjectReport":
-        """The report, made when it is first asked for; errors as `audit`."""
+        A check of which no test was collected is selected late, and another report made.
+        """
         from spec_oracle.audit import audit
 
-        (found,) = audit(self.subject, options=replace(self.options, checks=tuple(self.selected))).subjects
-        return found
+        if self._report is None or name not in self.selected:
+            self.selected.add(name)
+            options = replace(self.options, checks=tuple(self.selected))
+            (self._report,) = audit(self.subject, options=options).subjects
+        return self._report
 
 
 class SubjectCheck:
@@ -141,11 +127,18 @@ def _shown(found: "SubjectReport", result: "CheckResult") -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Share the rate among all that were collected, before any are deselected."""
-    rate, subjects = config.stash[_RATE], {case.shared for case in map(_case_of, items) if case is not None}
+    subjects = {case.shared for case in map(_case_of, items) if case is not None}
     users = sum("assert_lossless" in getattr(item, "fixturenames", ()) for item in items)
-    rate.sharers = max(len(subjects) + users, 1)
+    config.stash[_SHARERS] = max(len(subjects) + users, 1)
     for shared in subjects:
-        shared.options = replace(shared.options, alpha=rate.alpha / rate.sharers)
+        shared.options = replace(shared.options, alpha=_alpha(config))
+
+
+def _alpha(config: pytest.Config) -> float:
+    """Return the false-alarm rate of each of those that share it."""
+    from spec_oracle.statistics import split
+
+    return split(config.getoption("--spec-oracle-alpha"), config.stash[_SHARERS])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -178,15 +171,13 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
         from spec_oracle.errors import InvalidInputError
         from spec_oracle.report import AUDIT_FORMATS
         from spec_oracle.report.reading import finding, first_what_is_open
-        from spec_oracle.statistics import split
 
         nonlocal calls
         calls += 1
         if calls > 1:
             raise InvalidInputError("subjects: expected one call of assert_lossless a test, with all of them")
-        rate, folder = request.config.stash[_RATE], request.config.rootpath / "counterexamples"
-        alpha = split(rate.alpha, rate.sharers)
-        chosen = AuditOptions(**{"counterexamples": folder, **options, "alpha": alpha})
+        saved = {"counterexamples": request.config.rootpath / "counterexamples"}
+        chosen = AuditOptions(**{**saved, **options, "alpha": _alpha(request.config)})
         report = audit(*subjects, options=chosen)
         if report.exit_code != 0:
             first = finding(next(iter(first_what_is_open(report))))  # the line of pytest's summary

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from importlib import import_module
 from itertools import islice, product
 from pathlib import Path
@@ -33,34 +32,21 @@ _KEYS = {"task", "axes", "fixed"}
 TASKS = {"audit", "efficiency", "prompt"}
 """Names of functions below, each a task."""
 
-_MOST_AT_ONCE = 16
-"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
-
-_PACKS = 512
-"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
-
 Tell: TypeAlias = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One point of a sweep: the arguments of its task.
+Cell: TypeAlias = dict[str, Json]
+"""One point of a sweep: the arguments of its task, by name."""
 
-    ``key`` names it: the arguments as JSON, in the order of their names. Its ``seed`` follows from the key
-    alone, so that no result depends on where or when a cell is computed.
-    """
 
-    arguments: tuple[tuple[str, Json], ...]
+def key_of(cell: Cell) -> str:
+    """Return the arguments of a cell as one line of JSON, in the order of their names."""
+    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"))
 
-    @cached_property
-    def key(self) -> str:
-        """The arguments as one line of JSON."""
-        return json.dumps(dict(sorted(self.arguments)), separators=(",", ":"))
 
-    @property
-    def seed(self) -> int:
-        """A number in 0..2^63 - 1 of the cell's own."""
-        return int.from_bytes(hashlib.sha256(self.key.encode()).digest()[:8]) >> 1
+def seed_of(cell: Cell) -> int:
+    """Return a number in 0..2^63 - 1 of the cell's own: where and when it is computed changes nothing."""
+    return int.from_bytes(hashlib.sha256(key_of(cell).encode()).digest()[:8]) >> 1
 
 
 @dataclass(frozen=True)
@@ -71,8 +57,8 @@ class Plan:
     Raises `InvalidInputError` where that cannot be.
 
     >>> plan = Plan("efficiency", {"verifier": ["token", "block"], "vocab_size": [2, 3]})
-    >>> [cell.key for cell in plan.cells()][:1]
-    ['{"verifier":"token","vocab_size":2}']
+    >>> next(plan.cells())
+    {'verifier': 'token', 'vocab_size': 2}
     """
 
     task: str
@@ -132,16 +118,16 @@ class Plan:
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, the last axis fastest."""
         for values in product(*self.axes.values()):
-            yield Cell(tuple(zip(self.axes, values, strict=True)))
+            yield dict(zip(self.axes, values, strict=True))
 
-    def compute(self, cell: Cell) -> dict[str, Json]:
-        """Run the task on one cell; return the arguments and what it found, or why it refused."""
-        task = _task(self.task)
-        try:
-            found = task(**dict(cell.arguments), seed=cell.seed)
-        except InvalidInputError as error:
-            found = {"error": str(error)}
-        return {**dict(cell.arguments), **found}
+
+def compute(task: str, cell: Cell) -> dict[str, Json]:
+    """Run a task on one cell; return the arguments and what it found, or why it refused."""
+    function = _task(task)
+    try:
+        return {**cell, **function(**cell, seed=seed_of(cell))}
+    except InvalidInputError as error:
+        return {**cell, "error": str(error)}
 
 
 def _task(name: str) -> Task:
@@ -190,15 +176,13 @@ def run(
 
     done = _finished(output, plan)
     left = islice(plan.cells(), done, None)
-    at_once = min(_MOST_AT_ONCE, 1 + len(plan) // _PACKS)
-    packs = iter(lambda: tuple(islice(left, at_once)), ())
     parallel = Parallel(n_jobs=jobs, backend=backend, return_as="generator")
     with renewed_quietly(), output.open("a", encoding="utf-8") as file:
-        for rows in parallel(delayed(_compute)(plan, pack) for pack in packs):
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        rows = parallel(delayed(compute)(plan.task, cell) for cell in left)
+        for number, row in enumerate(rows, start=done + 1):
+            file.write(json.dumps(row) + "\n")
             file.flush()
-            done += len(rows)
-            progress("cells", done, len(plan))
+            progress("cells", number, len(plan))
     with output.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
@@ -215,18 +199,14 @@ def _finished(lines: Path, plan: Plan) -> int:
                 file.truncate(start)
                 return done
             row = json.loads(line)
-            if {name: row.get(name) for name, _ in cell.arguments} != dict(cell.arguments):
+            if {name: row.get(name) for name in cell} != cell:
                 raise InvalidInputError(
-                    f"{lines}: line {done + 1} is not of this sweep, which has {cell.key} there"
+                    f"{lines}: line {done + 1} is not of this sweep, which has {key_of(cell)} there"
                 )
             done += 1
         if file.readline():
             raise InvalidInputError(f"{lines}: has more than the {done} cells of this sweep")
     return done
-
-
-def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Json]]:
-    return list(map(plan.compute, cells))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from lab.benchmarks import loopback
 from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
 from spec_oracle.audit import AuditOptions
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.report import formatted
+from spec_oracle.report.audit_text import audit_to_text
 from spec_oracle.servers.checks.distributions import Weights
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
@@ -150,7 +150,7 @@ def main():
     with smollm2_servers() as (target, draft, weights):
         start = time.monotonic()
         report = audited(options.rule, target, draft, weights, seconds=options.seconds, detect=options.detect)
-        print(formatted(report, "text", verbose=True), f"{time.monotonic() - start:.0f} s")
+        print(audit_to_text(report, verbose=True), f"{time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from lab.design.selected_path import balanced_tokens, block_tokens, draft_rows, 
 from lab.design.univer import univer_tokens
 from lab.design.walks import Steps, TooManyDraftsError, steps_of, walked_tokens
 from spec_oracle.audit.subjects import named_verifier
-from spec_oracle.efficiency.figures import is_lossless
+from spec_oracle.efficiency import is_lossless
 from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law

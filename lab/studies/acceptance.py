@@ -229,7 +229,7 @@ def alone(
     generator = torch.Generator().manual_seed(SEED)
     sizes = {"max_new_tokens": TOKENS, "draft_length": LENGTH, "generator": generator}
     found = decode(rule(name), target, draft, [*prompts] * COPIES, **sizes)
-    requests = np.concatenate([call.requests for call in found.calls])
+    requests = np.concatenate(found.requests)
     lengths = found.accepted_lengths.astype(float)
     return len(lengths), float(lengths.mean()), mean_interval(lengths, (requests % len(prompts)).tolist())
 

@@ -32,7 +32,7 @@ from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, Takes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
-from spec_oracle.contracts.sampler import generator_by_keyword, generator_is_keyword_only, parameters_of
+from spec_oracle.contracts.sampler import generator_by_position, parameters_of, signature_of
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import AnyVerifier, Siblings, accepts_of
 
@@ -206,8 +206,7 @@ def of_function(
         )
     if names[1:2] == PARENTS:
         return of_trees(name, function, function, array=array)
-    if generator_is_keyword_only(function):
-        function = generator_by_keyword(function)
+    function = generator_by_position(function)
     if takes_uniforms(function):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
@@ -280,14 +279,10 @@ def takes_trees(function: Callable[..., object]) -> bool:
 
 def takes_four(function: Callable[..., object]) -> bool:
     """Whether a function takes four arguments, as samplers do; verifiers take two or three."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken = [one for one in parameters if one.kind in positional]
-    count = len(taken) + generator_is_keyword_only(function)
-    return count >= 4 and all(one.default is one.empty for one in taken[:3])
+    parameters = signature_of(function).values()
+    taken = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_keyword = sum(one.name == "generator" and one.kind is one.KEYWORD_ONLY for one in parameters)
+    return len(taken) + by_keyword >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def require_module(name: str) -> None:

@@ -5,26 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spec_oracle.commands.options import (
-    OK,
-    Command,
-    arithmetic,
-    axis_values,
-    cores,
-    emit,
-    flag,
-    jobs,
-    positive,
-    positive_number,
-    progress,
-    rate,
-    report_options,
-    several,
-    sizes,
-    token_ids,
-    value,
-    write_audit,
-)
+from spec_oracle.commands import options as cli
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
@@ -38,7 +19,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.options import AuditOptions
     from spec_oracle.audit.registry import engine_availability, listed, subject_names
-    from spec_oracle.gate.baseline import baseline_comparison
+    from spec_oracle.gate.baseline import kept_baseline, update_baseline, with_baseline
     from spec_oracle.gate.configuration import (
         Configuration,
         find_configuration,
@@ -49,36 +30,39 @@ def run(options: Namespace) -> int:
     from spec_oracle.report.terminal import show, showing_progress
 
     if options.list:
-        (show if options.output is None else partial(emit, options))(list_to_text(listed()))
-        return OK
+        (show if options.output is None else partial(cli.emit, options))(list_to_text(listed()))
+        return cli.OK
     subjects = list(options.subjects)
     if options.engines:
         available, missing = engine_availability()
         subjects += available
         for line in missing:
-            progress(f"not run: {line}")
+            cli.progress(f"not run: {line}")
     if options.config is not None:
         found = read_configuration(options.config)
     else:
         found = Configuration() if options.no_config else find_configuration(Path())
     if found.file is not None:
-        progress(f"configuration: {found.file}")
+        cli.progress(f"configuration: {found.file}")
     given = given_fields(AuditOptions, options)
     # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
     subjects = subjects or list(found.subjects or subject_names())
-    isolation = found.isolation(cores(), **given_fields(Isolation, options))
+    isolation = found.isolation(cli.cores(), **given_fields(Isolation, options))
     own = {name: found.options_of(name, **given) for name in subjects}
     # The instances of a command line are for looking at a subject, not for comparing it.
     baseline = options.baseline or (None if options.instance else found.baseline)
-    compared = baseline_comparison(baseline, update=options.update_baseline)
+    kept = kept_baseline(baseline, update=options.update_baseline)
     with showing_progress() as tell:
         report = audit_apart(subjects, found.options_of("", **given), isolation, tell, own=own)
-    report, line = compared(report)
-    if line:
-        progress(line)
-    code = write_audit(options, report)
+    if baseline and options.update_baseline:
+        names = ", ".join(update_baseline(baseline, report))
+        nothing = "nothing new: no lossless subject has an exact distribution"
+        cli.progress(f"baseline: {baseline} holds {names or nothing}")
+    elif baseline:
+        report = with_baseline(report, kept)
+    code = cli.write_audit(options, report)
     if options.durations is not None:
-        progress(durations_text(report, options.durations))
+        cli.progress(durations_text(report, options.durations))
     return code
 
 
@@ -121,68 +105,69 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where the inputs of failed checks are saved; default: counterexamples"
+_TIMEOUT = "after which a subject is ended; default: 900"
 _CACHE = "keep lossless results here, and reuse those whose code, imports and options are the same"
 _ONLY = (
     "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
     "batches, paths, layouts, ids"
 )
 _TYPES = "number type of rows in which a difference counts; default: float64 and float32"
-AUDIT = Command(
+AUDIT = cli.Command(
     run,
     "Is a verifier, a sampler or an engine lossless? Proof where code can be traced, else samples.",
     "spec-oracle audit my_module:verify --check joint",
     options={
         "what is audited": [
-            value("subjects", "SUBJECT", _SUBJECT, nargs="*"),
-            flag("--engines", "audit every engine available here"),
-            flag("--list", "list what can be audited by name, and stop"),
-            several(
+            cli.value("subjects", "SUBJECT", _SUBJECT, nargs="*"),
+            cli.flag("--engines", "audit every engine available here"),
+            cli.flag("--list", "list what can be audited by name, and stop"),
+            cli.several(
                 "--instance",
                 "FILE",
                 "audit on this toy instance, or on inputs saved by a failed check",
                 Path,
             ),
-            several("--prompt", "IDS", _IDS, token_ids, dest="prompts"),
-            value("--tokens", "N", _TOKENS, positive),
-            flag("--assume-speculating", "an engine drafts, though nothing shows it"),
+            cli.several("--prompt", "IDS", _IDS, cli.token_ids, dest="prompts"),
+            cli.value("--tokens", "N", _TOKENS, cli.positive),
+            cli.flag("--assume-speculating", "an engine drafts, though nothing shows it"),
         ],
         "which checks": [
-            several(
+            cli.several(
                 "--check", "CHECK", "run joint and this check only; see `spec-oracle explain`", dest="checks"
             ),
-            several("--skip", "CHECK", "leave this check out"),
-            flag("--quick", _QUICK),
+            cli.several("--skip", "CHECK", "leave this check out"),
+            cli.flag("--quick", _QUICK),
         ],
         "sizes, effort and error rate": [
-            *sizes(vocab=3, length=3, paths=None),
-            *arithmetic(),
-            several("--dtype", "TYPE", _TYPES, dest="dtypes"),
-            several("--only", "AXIS=VALUES", _ONLY, axis_values),
-            value(
+            *cli.sizes(vocab=3, length=3, paths=None),
+            *cli.arithmetic(),
+            cli.several("--dtype", "TYPE", _TYPES, dest="dtypes"),
+            cli.several("--only", "AXIS=VALUES", _ONLY, cli.axis_values),
+            cli.value(
                 "--budget",
                 "SECONDS",
                 "of each check that samples, of each subject; default: 60",
-                positive_number,
+                cli.positive_number,
             ),
-            value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
+            cli.value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", cli.rate),
         ],
         "the project": [
-            value("--config", "FILE", _CONFIG, Path),
-            flag("--no-config", "read no configuration"),
-            value("--baseline", "FILE", "fail where block efficiency is below that of this file", Path),
-            flag("--update-baseline", "write the baseline instead"),
+            cli.value("--config", "FILE", _CONFIG, Path),
+            cli.flag("--no-config", "read no configuration"),
+            cli.value("--baseline", "FILE", "fail where block efficiency is below that of this file", Path),
+            cli.flag("--update-baseline", "write the baseline instead"),
         ],
         "processes": [
-            jobs("subjects to audit"),
-            value("--timeout", "SECONDS", "after which a subject is ended; default: 900", positive_number),
-            value("--memory", "GIB", "of a subject; default: any", positive_number),
-            value("--cache", "FOLDER", _CACHE, Path),
+            cli.jobs("subjects to audit"),
+            cli.value("--timeout", "SECONDS", _TIMEOUT, cli.positive_number),
+            cli.value("--memory", "GIB", "of a subject; default: any", cli.positive_number),
+            cli.value("--cache", "FOLDER", _CACHE, Path),
         ],
         "the report": [
-            *report_options("text", "json", "junit", "markdown", "html", "github"),
-            value("--durations", "N", "show the N checks that took longest, on stderr", positive),
-            flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
-            value("--counterexamples", "FOLDER", _SAVED, Path),
+            *cli.report_options("text", "json", "junit", "markdown", "html", "github"),
+            cli.value("--durations", "N", "show the N checks that took longest, on stderr", cli.positive),
+            cli.flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
+            cli.value("--counterexamples", "FOLDER", _SAVED, Path),
         ],
     },
     defaults=dict.fromkeys(("vocab_size", "draft_length", "seed", "exact", "array", "jobs")),

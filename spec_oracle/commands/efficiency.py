@@ -6,29 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import verifiers
-from spec_oracle.commands.options import (
-    OK,
-    PAIR,
-    Command,
-    arithmetic,
-    file_to_write,
-    flag,
-    jobs,
-    pair_of,
-    prompts_of,
-    report_options,
-    require_files_or_prompts,
-    several,
-    value,
-    write_report,
-    written_if_interrupted,
-)
+from spec_oracle.commands import options as cli
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from verifiers import Siblings, drafting_of
 
 if TYPE_CHECKING:
-    from spec_oracle.efficiency import DraftTrees
+    from spec_oracle.efficiency.trees import DraftTrees
 
 
 def run(options: Namespace) -> int:
@@ -37,7 +21,7 @@ def run(options: Namespace) -> int:
     from spec_oracle.report import efficiency
     from spec_oracle.report.terminal import showing_progress
 
-    require_files_or_prompts(options, "efficiency")
+    cli.require_files_or_prompts(options, "efficiency")
     names, tree = _asked(options)
     if options.prompts is not None:
         return _run_pair(options, names)
@@ -45,8 +29,8 @@ def run(options: Namespace) -> int:
     if options.plot is not None and len(options.files) != 1:
         raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
     results: list[Efficiency] = []
-    write = partial(write_report, options, efficiency.FORMATS, results)
-    with written_if_interrupted(write, results), showing_progress() as tell:
+    write = partial(cli.write_report, options, efficiency.FORMATS, results)
+    with cli.written_if_interrupted(write, results), showing_progress() as tell:
         for path, instance in instances.items():
             tell(str(path), len(results), len(names) * len(instances))
 
@@ -64,14 +48,13 @@ def run(options: Namespace) -> int:
                 title = f"Block efficiency and optimum: {path.name}"
                 save_sweeps(options.plot, title, sweeps(instance, names, tree))
     write()
-    return OK
+    return cli.OK
 
 
 def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
     """Return the names of the rules, and the draft trees, if the drafts are others than K paths."""
     from spec_oracle.audit.subjects import named_verifier
-    from spec_oracle.efficiency import DraftTrees
-    from spec_oracle.efficiency.trees import FanOuts
+    from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 
     if options.tree is None:
         return options.verifier or list(verifiers.names()), None
@@ -93,19 +76,19 @@ def _run_pair(options: Namespace, names: list[str]) -> int:
     from spec_oracle.report.terminal import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 
-    prompts = prompts_of(options.prompts)
+    prompts = cli.prompts_of(options.prompts)
     title = (
         f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
         f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
     )
-    same = {"names": names, "optimum": not options.no_optimum, **pair_of(options)}
+    same = {"names": names, "optimum": not options.no_optimum, **cli.pair_of(options)}
     plan = Plan("prompt", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
     with showing_progress() as tell, rows_for(options.output, plan, options.jobs, tell) as rows:
         result = pair_efficiency(title, names, rows)
-        write_report(options, efficiency.PAIR_FORMATS, result)
+        cli.write_report(options, efficiency.PAIR_FORMATS, result)
         if options.plot is not None:
             efficiency.save_pair_plot(result, options.plot)
-    return OK
+    return cli.OK
 
 
 def run_optimum(options: Namespace) -> int:
@@ -117,14 +100,14 @@ def run_optimum(options: Namespace) -> int:
 
     drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Siblings.INDEPENDENT
     results: dict[str, dict[str, Optimum]] = {}
-    write = partial(write_report, options, efficiency.OPTIMUM_FORMATS, results)
-    with written_if_interrupted(write, results), showing_progress() as tell:
+    write = partial(cli.write_report, options, efficiency.OPTIMUM_FORMATS, results)
+    with cli.written_if_interrupted(write, results), showing_progress() as tell:
         for path in options.files:
             tell(str(path), len(results), len(options.files))
             found = checked_optima(Instance.load(path), drafting=drafting, exact=options.exact)
             results[str(path)] = found
     write()
-    return OK
+    return cli.OK
 
 
 _NAME = "a built-in rule, or package.module:object of yours; default: all built-in ones"
@@ -135,41 +118,41 @@ _DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object o
 _PLOT = (
     "draw block efficiency: of one instance against K and L or the levels of --tree, or after every prompt"
 )
-EFFICIENCY = Command(
+EFFICIENCY = cli.Command(
     run,
     "Exact block efficiency, optimum and headroom of verifiers, built in or yours.",
     "spec-oracle efficiency toy.json --verifier token --verifier block",
     options={
         "what is measured": [
-            value("files", "FILE", "instance files", Path, nargs="*"),
-            several("--verifier", "NAME", _NAME),
-            value("--tree", "SHAPE", _TREE),
-            value("--siblings", None, _SIBLINGS, default="independent", choices=_LAWS),
-            *arithmetic(),
+            cli.value("files", "FILE", "instance files", Path, nargs="*"),
+            cli.several("--verifier", "NAME", _NAME),
+            cli.value("--tree", "SHAPE", _TREE),
+            cli.value("--siblings", None, _SIBLINGS, default="independent", choices=_LAWS),
+            *cli.arithmetic(),
         ],
         "two language models, in place of instance files": [
-            value("--prompts", "FILE", "measure after these prompts, one a line", Path),
-            *PAIR,
-            flag("--no-optimum", "leave out the optimum, which takes longest"),
-            jobs("prompts"),
+            cli.value("--prompts", "FILE", "measure after these prompts, one a line", Path),
+            *cli.PAIR,
+            cli.flag("--no-optimum", "leave out the optimum, which takes longest"),
+            cli.jobs("prompts"),
         ],
         "the report": [
-            *report_options("text", "json", "markdown", "csv", "latex"),
-            value("--plot", "FILE", _PLOT, file_to_write),
+            *cli.report_options("text", "json", "markdown", "csv", "latex"),
+            cli.value("--plot", "FILE", _PLOT, cli.file_to_write),
         ],
     },
 )
 
-OPTIMUM = Command(
+OPTIMUM = cli.Command(
     run_optimum,
     "The most tokens per call that any verifier could reach, with certificates.",
     "spec-oracle optimum toy.json --exact",
     options={
         "what is measured": [
-            value("files", "FILE", "instance files", Path, nargs="+"),
-            value("--verifier", "NAME", _DRAFTING),
-            flag("--exact", "print rationals"),
+            cli.value("files", "FILE", "instance files", Path, nargs="+"),
+            cli.value("--verifier", "NAME", _DRAFTING),
+            cli.flag("--exact", "print rationals"),
         ],
-        "the report": report_options("text", "markdown", "json", "csv", "latex"),
+        "the report": cli.report_options("text", "markdown", "json", "csv", "latex"),
     },
 )

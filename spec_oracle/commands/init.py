@@ -76,13 +76,11 @@ def test_{stem}_is_lossless{without}(check):
 
 def _test_text(stem: str, subjects: Sequence[str], array: str) -> str:
     """Return the file with a test of each subject."""
-    tests = (
-        _TEST_OF_ONE.format(
-            stem=stem, subject=one, array=array, without=one.partition(":verify")[2] if number else ""
-        )
-        for number, one in enumerate(subjects)
-    )
-    return "".join([_TEST, *tests])
+    tests = [_TEST]
+    for number, subject in enumerate(subjects):
+        without = subject.partition(":verify")[2] if number else ""
+        tests.append(_TEST_OF_ONE.format(stem=stem, subject=subject, array=array, without=without))
+    return "".join(tests)
 
 
 def _name_without(argument: Argument) -> str:

@@ -3,24 +3,14 @@
 import json
 from argparse import Namespace
 
-from spec_oracle.commands.options import (
-    OK,
-    PAIR,
-    Command,
-    emit,
-    pair_of,
-    positive,
-    report_options,
-    sizes,
-    value,
-)
+from spec_oracle.commands import options as cli
 from spec_oracle.toy import KINDS, Instance
 
 
 def run(options: Namespace) -> int:
     """Write the instance that the kind makes."""
-    emit(options, json.dumps(options.made(options).to_json(), indent=1) + "\n")
-    return OK
+    cli.emit(options, json.dumps(options.made(options).to_json(), indent=1) + "\n")
+    return cli.OK
 
 
 def _random(options: Namespace) -> Instance:
@@ -45,45 +35,46 @@ def _cut(options: Namespace) -> Instance:
     from spec_oracle.report.terminal import showing_progress
 
     with showing_progress():
-        return cut_instance(options.prompt, **pair_of(options))
+        return cut_instance(options.prompt, **cli.pair_of(options))
 
 
 _DISTRIBUTIONS = (
-    value("--kind", None, "", default="dirichlet", choices=tuple(KINDS)),
-    value("--concentration", "C", "flat above 1, peaked below", float, 1.0),
-    value("--agreement", "SHARE", "of the target in the draft", float, 0.0),
-    value("--denominator", "N", "round to multiples of 1/N", positive),
+    cli.value("--kind", None, "", default="dirichlet", choices=tuple(KINDS)),
+    cli.value("--concentration", "C", "flat above 1, peaked below", float, 1.0),
+    cli.value("--agreement", "SHARE", "of the target in the draft", float, 0.0),
+    cli.value("--denominator", "N", "round to multiples of 1/N", cli.positive),
 )
-_PROMPT = value("--prompt", "TEXT", "what they continue", required=True)
-_REPORT = report_options("json")
-INSTANCE = Command(
+_PATHS = cli.value("--num-paths", "K", "draft paths", cli.positive, 1)
+_PROMPT = cli.value("--prompt", "TEXT", "what they continue", required=True)
+_REPORT = cli.report_options("json")
+INSTANCE = cli.Command(
     run,
     "Make instance files.",
     "spec-oracle instance random --vocab-size 4 --output toy.json",
     kinds={
-        "random": Command(
+        "random": cli.Command(
             run,
             "Random next-token distributions, a new one after every context.",
             "spec-oracle instance random --vocab-size 4 --seed 1",
             options={
-                "sizes and seed": sizes(vocab=3, length=2, paths=1),
+                "sizes and seed": cli.sizes(vocab=3, length=2, paths=1),
                 "distributions": _DISTRIBUTIONS,
                 "the file": _REPORT,
             },
             defaults={"made": _random},
         ),
-        "example": Command(
+        "example": cli.Command(
             run,
             "The two-token example of block verification (arXiv 2403.10444).",
             "spec-oracle instance example --num-paths 2",
-            options={"sizes": [value("--num-paths", "K", "draft paths", positive, 1)], "the file": _REPORT},
+            options={"sizes": [_PATHS], "the file": _REPORT},
             defaults={"made": _worked},
         ),
-        "lm": Command(
+        "lm": cli.Command(
             run,
             "The likeliest tokens of two language models after a prompt.",
             'spec-oracle instance lm --prompt "Once upon a time"',
-            options={"two language models": [_PROMPT, *PAIR], "the file": _REPORT},
+            options={"two language models": [_PROMPT, *cli.PAIR], "the file": _REPORT},
             defaults={"made": _cut},
         ),
     },

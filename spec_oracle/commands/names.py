@@ -9,7 +9,6 @@ all in the name, the last word of the name among them, says what a parameter is.
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 
@@ -84,128 +83,98 @@ REJECTED: Final = Role("written: probabilities of rejected tokens", chain="torch
 """The draft's probabilities of a function that reads the target only: buffers of zeros."""
 _GREEDY: Final = "no request is greedy"
 
-ROLES: Final = (
-    ("threshold single | threshold accept", THRESHOLD),
-    ("deterministic", DETERMINISTIC),
-    (
-        "retrieve index",
-        Role("places of the tree", "", "", "torch.arange(places.numel()).reshape(places.shape)"),
+ROLES: Final[Mapping[str, Role]] = {
+    "threshold single | threshold accept": THRESHOLD,
+    "deterministic": DETERMINISTIC,
+    "retrieve index": Role(
+        "places of the tree", "", "", "torch.arange(places.numel()).reshape(places.shape)"
     ),
-    (
-        "retrieve next token | first child",
-        Role(
-            "first child of each place",
-            chain="torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
-            ".repeat(len(places), 1)",
-            tree="first_child(parents)",
-        ),
+    "retrieve next token | first child": Role(
+        "first child of each place",
+        chain="torch.nn.functional.pad(torch.arange(1, places.shape[1]), (0, 1), value=-1)"
+        ".repeat(len(places), 1)",
+        tree="first_child(parents)",
     ),
-    (
-        "next sibling",
-        Role(
-            "next sibling of each place",
-            chain="torch.full_like(places, -1)",
-            tree="next_sibling(parents)",
-        ),
+    "next sibling": Role(
+        "next sibling of each place", chain="torch.full_like(places, -1)", tree="next_sibling(parents)"
     ),
-    ("parent | parent index", PARENTS),
-    (
-        "tree mask | tree attention mask | ancestor | ancestor mask",
-        Role("the ancestors of each place, and itself: the mask of a tree", tree="ancestors(parents)"),
+    "parent | parent index": PARENTS,
+    "tree mask | tree attention mask | ancestor | ancestor mask": Role(
+        "the ancestors of each place, and itself: the mask of a tree", tree="ancestors(parents)"
     ),
-    ("tree depth | tree position | tree position token", Role("depth of each place", tree="depths(parents)")),
-    ("accept index", ACCEPTED_PLACES),
-    ("accept num | accept length | accept lengths | accept", COUNT),
-    ("predict | next token", NEXT),
-    ("output token | emit token", OUTPUT),
-    (
-        "cumulative logits | cumulative num sample token",
-        Role("cumulative lengths, bonus tokens counted", "batch.ends + torch.arange(1, len(batch.ends) + 1)"),
+    "tree depth | tree position | tree position token": Role("depth of each place", tree="depths(parents)"),
+    "accept index": ACCEPTED_PLACES,
+    "accept num | accept length | accept lengths | accept": COUNT,
+    "predict | next token": NEXT,
+    "output token | emit token": OUTPUT,
+    "cumulative logits | cumulative num sample token": Role(
+        "cumulative lengths, bonus tokens counted", "batch.ends + torch.arange(1, len(batch.ends) + 1)"
     ),
-    ("cumulative | cumulative lengths | cumulative token", CUMULATIVE),
-    ("max length | max draft | max token | max step | draft length", LONGEST),
-    ("num draft | num draft token | num draft step | lengths", LENGTHS),
-    ("target logits index", Role("where rows of drafted tokens lie", "batch.target_indices")),
-    ("bonus logits index", Role("where rows of bonus tokens lie", "batch.bonus_indices")),
-    ("bonus logits", Role("bonus logits", "logits_of(batch.bonus_probs)", "logits_of(target_probs[:, -1])")),
-    ("bonus probs", Role("bonus probabilities", "batch.bonus_probs", "target_probs[:, -1]")),
-    ("bonus | bonus token", BONUS),
-    (
-        "all greedy",
-        Role(
-            *("whether all are greedy", "bool(batch.is_greedy.all())", "bool(is_greedy.all())"),
-            tree="False",
-        ),
+    "cumulative | cumulative lengths | cumulative token": CUMULATIVE,
+    "max length | max draft | max token | max step | draft length": LONGEST,
+    "num draft | num draft token | num draft step | lengths": LENGTHS,
+    "target logits index": Role("where rows of drafted tokens lie", "batch.target_indices"),
+    "bonus logits index": Role("where rows of bonus tokens lie", "batch.bonus_indices"),
+    "bonus logits": Role("bonus logits", "logits_of(batch.bonus_probs)", "logits_of(target_probs[:, -1])"),
+    "bonus probs": Role("bonus probabilities", "batch.bonus_probs", "target_probs[:, -1]"),
+    "bonus | bonus token": BONUS,
+    "all greedy": Role(
+        "whether all are greedy", "bool(batch.is_greedy.all())", "bool(is_greedy.all())", tree="False"
     ),
-    (
-        "all random",
-        Role(
-            *("whether none is greedy", "not batch.is_greedy.any()", "not is_greedy.any()"),
-            tree="True",
-        ),
+    "all random": Role(
+        "whether none is greedy", "not batch.is_greedy.any()", "not is_greedy.any()", tree="True"
     ),
-    (
-        "greedy",
-        Role(
-            *("greedy requests", "batch.is_greedy", "is_greedy"),
-            tree="torch.zeros(len(tokens), dtype=torch.bool)",
-            none=_GREEDY,
-        ),
+    "greedy": Role(
+        "greedy requests",
+        "batch.is_greedy",
+        "is_greedy",
+        tree="torch.zeros(len(tokens), dtype=torch.bool)",
+        none=_GREEDY,
     ),
-    (
-        "temperature",
-        Role(
-            "temperature, 0 for greedy requests",
-            "torch.where(batch.is_greedy, 0.0, 1.0)",
-            "torch.where(is_greedy, 0.0, 1.0)",
-            tree="torch.ones(len(tokens))",
-            none=_GREEDY,
-        ),
+    "temperature": Role(
+        "temperature, 0 for greedy requests",
+        "torch.where(batch.is_greedy, 0.0, 1.0)",
+        "torch.where(is_greedy, 0.0, 1.0)",
+        tree="torch.ones(len(tokens))",
+        none=_GREEDY,
     ),
-    (
-        "generators",
-        Role("a generator a request", "batch.generators(generator)", none="all requests share one generator"),
+    "generators": Role(
+        "a generator a request", "batch.generators(generator)", none="all requests share one generator"
     ),
-    ("generator | random state", GENERATOR),
-    ("seed", SEED),
-    ("top k | top p | min p | num logits | bad word token | allow token", UNUSED),
-    ("no penalty", Role("whether there are no penalties", "True", "True")),
-    ("uniform | uniform probs | random", UNIFORMS),
-    (
-        "draft logits | draft log probs",
-        Role("draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none),
+    "generator | random state": GENERATOR,
+    "seed": SEED,
+    "top k | top p | min p | num logits | bad word token | allow token": UNUSED,
+    "no penalty": Role("whether there are no penalties", "True", "True"),
+    "uniform | uniform probs | random": UNIFORMS,
+    "draft logits | draft log probs": Role(
+        "draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none
     ),
-    ("logits | log probs", Role("target logits", "logits_of({flat_target})", "logits_of({target})")),
-    ("draft probs", DRAFT),
-    ("probs", TARGET),
-    (
-        "candidates",
-        Role(
-            "the token before the draft, then the draft",
-            "",
-            "torch.nn.functional.pad(draft_tokens, (1, 0))",
-            "places",
-            "places",
-        ),
+    "logits | log probs": Role("target logits", "logits_of({flat_target})", "logits_of({target})"),
+    "draft probs": DRAFT,
+    "probs": TARGET,
+    "candidates": Role(
+        "the token before the draft, then the draft",
+        "",
+        "torch.nn.functional.pad(draft_tokens, (1, 0))",
+        "places",
+        "places",
     ),
-    ("draft token", TOKENS),
-    ("device", Role("device", "draft_tokens.device", "draft_tokens.device")),
-    ("vocab size", Role("vocabulary", "draft_probs.shape[-1]", "draft_probs.shape[-1]")),
-    ("batch size", Role("batch", "len(draft_tokens)", "len(draft_tokens)")),
-)
+    "draft token": TOKENS,
+    "device": Role("device", "draft_tokens.device", "draft_tokens.device"),
+    "vocab size": Role("vocabulary", "draft_probs.shape[-1]", "draft_probs.shape[-1]"),
+    "batch size": Role("batch", "len(draft_tokens)", "len(draft_tokens)"),
+}
 """Words of a name, alternatives separated by bars, and what a parameter of that name is."""
 
-WHOLE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("p", "target", "target_p", "p_target"), "target_probs"),
-        **dict.fromkeys(("q", "draft_p", "draft_q", "q_draft"), "draft_probs"),
-        **dict.fromkeys(("x", "tokens", "draft", "drafts", "input_ids", "input_token_ids"), "draft_tokens"),
-        "u": "uniforms",
-        "gamma": "max_length",
-        "v": "vocab_size",
-        "b": "batch_size",
-    }
-)
+WHOLE_NAMES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("p", "target", "target_p", "p_target"), "target_probs"),
+    **dict.fromkeys(("q", "draft_p", "draft_q", "q_draft"), "draft_probs"),
+    **dict.fromkeys(("x", "tokens", "draft", "drafts", "input_ids", "input_token_ids"), "draft_tokens"),
+    "u": "uniforms",
+    "gamma": "max_length",
+    "v": "vocab_size",
+    "b": "batch_size",
+}
 """Names that mean something only as a whole, and a name that says the same in words."""
 
 _SPELLINGS: Final = """
@@ -244,13 +213,11 @@ token: tokens id ids
 uniform: uniforms coin coins rand rands
 word: words
 """
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        spelling: word
-        for word, _, spellings in (line.partition(":") for line in _SPELLINGS.split("\n") if line)
-        for spelling in spellings.split()
-    }
-)
+_WORDS: Final[Mapping[str, str]] = {
+    spelling: word
+    for word, _, spellings in (line.partition(":") for line in _SPELLINGS.split("\n") if line)
+    for spelling in spellings.split()
+}
 _PREPOSITIONS: Final = frozenset(("for", "of", "per", "by", "at"))
 _FORMS: Final = frozenset(
     ("tensor", "tensors", "array", "list", "buffer", "ptr", "samples", "numbers", "mask", "flags")
@@ -269,7 +236,7 @@ def role_of(name: str) -> Role:
 
 
 def _role_of(words: Sequence[str]) -> Role:
-    for rows, role in ROLES:
+    for rows, role in ROLES.items():
         for row in rows.split(" | "):
             needed = row.split()
             if words[-1:] and words[-1] in needed and set(needed) <= set(words):

@@ -302,11 +302,13 @@ def write_report(
 
 def write_audit(options: argparse.Namespace, report: "AuditReport") -> int:
     """Write the report of an audit and what ran it; return its exit code."""
-    from spec_oracle.report import AUDIT_FORMATS, formatted
+    from spec_oracle.report import AUDIT_FORMATS
+    from spec_oracle.report.audit_text import audit_to_text
     from spec_oracle.report.terminal import show
 
     report = replace(report, command=options.command_line)
-    formats = {name: partial(formatted, name=name, verbose=options.verbose) for name in AUDIT_FORMATS}
+    formats: dict[str, Callable[[AuditReport], str]] = {**AUDIT_FORMATS}
+    formats["text"] = partial(audit_to_text, verbose=options.verbose)
     write_report(options, formats, report, show)
     return report.exit_code
 

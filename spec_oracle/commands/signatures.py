@@ -19,7 +19,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from spec_oracle.commands import names
 from spec_oracle.commands.names import Role, role_of
-from spec_oracle.commands.source import Function, FunctionSource, annotation_of, parameters_of, result_of
+from spec_oracle.commands.source import Function, FunctionSource, annotation_of, result_of
+from spec_oracle.contracts.sampler import signature_of
 
 Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
 """How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a
@@ -101,19 +102,15 @@ class Guess:
         named = [argument for argument in self.arguments if not argument.name.startswith("*")]
         if self.method == "verify" and len(named) < len(_CONTRACT) + 1:
             return True
+        roles = tuple(one.role for one in self.given)
         if self.layout == "tree":
-            return self.method in ("", "verify_tree") and not self.needs and self._keeps_that_of_trees
-        roles = tuple(one.role for one in self.given[:3])
-        if roles != _CONTRACT or self.layout != "padded" or self.needs or len(self.given) == len(roles):
+            is_called = self.method in ("", "verify_tree") and not self.needs
+            return is_called and roles == (*_OF_TREES, names.GENERATOR)
+        if roles[:3] != _CONTRACT or self.layout != "padded" or self.needs or len(roles) == len(_CONTRACT):
             return False
         fourth, *options = self.given[3:]
         takes_randomness = fourth.role == names.GENERATOR or fourth.name == "uniforms"
         return takes_randomness and all(option.name in _OPTIONS for option in options)
-
-    @property
-    def _keeps_that_of_trees(self) -> bool:
-        *arrays, last = (one.role for one in self.given)
-        return tuple(arrays) == _OF_TREES and last == names.GENERATOR
 
     @property
     def optional(self) -> tuple[Argument, ...]:
@@ -155,7 +152,7 @@ def guess(thing: Any) -> Guess:
         result_of(returned, written, array, layout),
         "" if method in ("forward", "__call__") and _is_callable(holder) else method,
         thing is holder,
-        tuple(one.name for one in parameters_of(thing) if _is_required(one))
+        tuple(name for name, one in signature_of(thing).items() if _is_required(one))
         if isinstance(thing, type)
         else (),
     )

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from spec_oracle.commands.names import ACCEPTED_PLACES, COUNT, NEXT, OUTPUT, Role, words_of
+from spec_oracle.contracts.sampler import signature_of
 
 Function: TypeAlias = Callable[..., object]
 
@@ -58,7 +59,7 @@ class FunctionSource:
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
         """The parameters, the object of a method among them."""
-        return parameters_of(self.function)
+        return [*signature_of(self.function).values()]
 
     def comment(self, name: str) -> str:
         """Return the comment behind a parameter, or above it, which is often a shape."""
@@ -166,14 +167,6 @@ class FunctionSource:
                 if one.arg and not isinstance(one.value, ast.Constant)
             ]
         return [Returned("output", _named(last))]
-
-
-def parameters_of(function: Function) -> list[inspect.Parameter]:
-    """Return the parameters of what can be called, [] where Python cannot show them."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return []
 
 
 def annotation_of(parameter: inspect.Parameter) -> str:

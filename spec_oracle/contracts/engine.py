@@ -6,33 +6,8 @@
 
 ``next_token_probs`` is the distribution of target-only decoding after the given token ids, temperature,
 filters, penalties and all other processors included. ``generate`` decodes speculatively; its completion ends
-after a stop token, else after ``max_new_tokens`` tokens. Optional attributes and methods:
-
-* ``vocab_size``, else the length of what ``next_token_probs`` returns; ``stop_tokens``, ids;
-  ``stop_sequences``, lists of ids: a completion ends as soon as it ends with one of them; ``prompts``, lists
-  of ids to decode after, else ``[[0]]``;
-* ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
-* ``rows_along(prompt, completion)``: the rows [T, V] before each token of a completion, where that is faster
-  than ``next_token_probs`` one after the other;
-* ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
-  accepted; or ``drafter``, a callable that drafts: its calls are then counted;
-* ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
-  soon as each call of the target ends; or, with a parameter ``on_call`` besides, handing these to it;
-* ``reported(prompt, max_new_tokens)``: the same as ``generate`` with what it reports to users, a tuple (token
-  ids, log-probability of each, "stop" or "length"), None for what it does not report; and
-  ``raw_probs(context)``, the rows [V] before temperature and all other processors, if it may report these;
-* ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
-* ``batch_invariant``: whether it promises that a request with a seed gets the same completion alone and in
-  any batch;
-* ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
-  request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
-  ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
-* ``append(tokens)``, ``rewind(length)``, or both, if it holds a session: after a generation they add tokens
-  to its text, or cut it, prompt included, to its first ``length`` tokens.
-  ``generate(None, max_new_tokens)`` goes on from there;
-* ``draft_lengths``, all that ``draft_length`` may be set to: the engine is then judged with each of them;
-* ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
-  engines that decode thousands at once: checks then sample by it, and judge long series of batches.
+after a stop token, else after ``max_new_tokens`` tokens. docs/guide/audit-your-engine.md lists the optional
+attributes and methods. ``start`` and ``start_many`` return a `Session`, whose steps are `Step`.
 
 State that generations leave behind shows on copies (`copy.deepcopy`) of the engine as it was before the
 first one.
@@ -46,13 +21,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar, cast
 from unittest import mock
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
@@ -72,7 +47,7 @@ REASONS = ("stop", "length")
 
 
 class Engine(Protocol):
-    """The methods that every engine has; the module lists optional ones."""
+    """The methods that every engine has; docs/guide/audit-your-engine.md lists optional ones."""
 
     def next_token_probs(self, context: Sequence[int]) -> Array:
         """Return the distribution of the next token of target-only decoding after these token ids, [V]."""
@@ -140,11 +115,6 @@ class EngineCode:
     engine: Any
     unused: Any = field(init=False, repr=False)
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
-    _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    _masses: dict[
-        tuple[Ids, Ids, int, TokenOrder], tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    ] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -154,11 +124,9 @@ class EngineCode:
         """Number of tokens, V."""
         declared = getattr(self.engine, "vocab_size", None)
         with raising():
-            return (
-                len(self.engine.next_token_probs(list(self.prompts[0])))
-                if declared is None
-                else int(declared)
-            )
+            if declared is not None:
+                return int(declared)
+            return len(self.engine.next_token_probs(list(self.prompts[0])))
 
     @cached_property
     def prompts(self) -> tuple[Ids, ...]:
@@ -210,25 +178,29 @@ class EngineCode:
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 
-    def row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distribution of the next token of target-only decoding, float64 [V]."""
-        if context not in self._rows:
-            self._rows[context] = self._checked_row("next_token_probs", context)
-        return self._rows[context]
+    @cached_property
+    def row(self) -> Callable[[Ids], Floats]:
+        """The distribution of the next token of target-only decoding, float64 [V], by context; kept."""
+        return cache(partial(self._checked_row, "next_token_probs"))
 
-    def rows_along(self, prompt: Ids, completion: Ids) -> NDArray[np.float64]:
+    @cached_property
+    def raw_row(self) -> Callable[[Ids], Floats]:
+        """The distribution of the next token before all processors, float64 [V], by context; kept."""
+        return cache(partial(self._checked_row, "raw_probs"))
+
+    def draft_row(self, context: Ids) -> Floats:
+        """Return the drafter's intended distribution, float64 [V]."""
+        return self._checked_row("draft_probs", context)
+
+    def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distribution of each token of a completion, float64 [T, V]; none of them is kept."""
         contexts = [prompt + completion[:end] for end in range(len(completion))]
         if not self.has("rows_along"):
             return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
         with raising():
             rows = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
-        return np.stack(
-            [
-                self.checked_row(row, context, "rows_along")
-                for row, context in zip(rows, contexts, strict=True)
-            ]
-        )
+        each = zip(rows, contexts, strict=True)
+        return np.stack([self.checked_row(row, context, "rows_along") for row, context in each])
 
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
         """Return the law of completions of target-only decoding, from the rows that the engine reports."""
@@ -238,25 +210,23 @@ class EngineCode:
         self,
         prompt: Ids,
         completion: Ids,
-        places: NDArray[np.float64],
+        places: Floats,
         bins: int,
         order: TokenOrder = TokenOrder.PROBABILITY,
-    ) -> NDArray[np.int64] | None:
+    ) -> Integers | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
         masses = self._masses_of(prompt, completion, len(places), order)
         return None if masses is None else equal_bins(*masses, places, bins)
 
-    def _masses_of(
-        self, prompt: Ids, completion: Ids, tokens: int, order: TokenOrder
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return where the tokens of a completion lie in their rows; short completions come often."""
-        key = prompt, completion, tokens, order
-        if key not in self._masses:
-            if len(self._masses) >= _MOST_MASSES:
-                self._masses.clear()
-            rows = lambda before: self.row(prompt + before)  # noqa: E731
-            self._masses[key] = masses_along(rows, self.endings, completion, tokens, order)
-        return self._masses[key]
+    @cached_property
+    def _masses_of(self) -> Callable[[Ids, Ids, int, TokenOrder], tuple[Floats, Floats] | None]:
+        """Where the tokens of a completion lie in their rows; short completions come often."""
+
+        @lru_cache(_MOST_MASSES)
+        def masses(prompt: Ids, completion: Ids, *how: Any) -> tuple[Floats, Floats] | None:
+            return masses_along(lambda before: self.row(prompt + before), self.endings, completion, *how)
+
+        return masses
 
     def trial(self, prompt: Ids, tokens: int) -> float:
         """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.
@@ -273,27 +243,15 @@ class EngineCode:
             seen()
         return fastest
 
-    def raw_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the distribution of the next token before all processors, float64 [V]."""
-        if context not in self._raw_rows:
-            self._raw_rows[context] = self._checked_row("raw_probs", context)
-        return self._raw_rows[context]
-
-    def draft_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the drafter's intended distribution, float64 [V]."""
-        return self._checked_row("draft_probs", context)
-
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return the engine's row after a context, unchecked."""
         with raising():
             return copied(getattr(self.engine, method)(list(context)))
 
-    def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
+    def _checked_row(self, method: str, context: Ids) -> Floats:
         return self.checked_row(self.returned(context, method), context, method)
 
-    def checked_row(
-        self, returned: object, context: Ids, method: str = "next_token_probs"
-    ) -> NDArray[np.float64]:
+    def checked_row(self, returned: object, context: Ids, method: str = "next_token_probs") -> Floats:
         """Return a row as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
             row = as_float64(returned)
@@ -301,7 +259,7 @@ class EngineCode:
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
             raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution")
-        law: NDArray[np.float64] = row / row.sum()
+        law: Floats = row / row.sum()
         return law
 
     def generated(self, prompt: Ids, tokens: int, seed: int | None = None, method: str = "generate") -> Ids:
@@ -406,7 +364,7 @@ class EngineCode:
         return completion
 
 
-def as_float64(returned: Array) -> NDArray[np.float64]:
+def as_float64(returned: Array) -> Floats:
     """Return numbers as float64, whether they came as a list, an array, or a tensor of any number type."""
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64

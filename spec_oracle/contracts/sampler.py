@@ -18,7 +18,7 @@ from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInpu
 from spec_oracle.places import SOURCE
 from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, Paths, StatefulVerifier, Verdict, numpy_decisions, torch_decisions
-from verifiers.arrays import Array
+from verifiers.arrays import Array, namespace
 
 if TYPE_CHECKING:
     import torch
@@ -169,8 +169,17 @@ class Handed:
 
     def __init__(self, code: SamplerCode, array: Numbers) -> None:
         form = code.dtype if array.dtype.kind == "f" else code.ids if array.dtype == np.int64 else ""
-        converted = to_library(array, code.array, form)
-        self._base, self._view = _laid_out(converted, code.layout)
+        laid_out = array
+        if code.layout == "transposed":
+            laid_out = np.array(array.T, order="C")
+        elif code.layout == "sliced":
+            laid_out = np.ones((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
+            laid_out[..., 1::2] = array
+        self._base = self._view = to_library(laid_out, code.array, form)
+        if code.layout == "transposed":
+            self._view = namespace(self._base).permute_dims(self._base, tuple(range(array.ndim))[::-1])
+        elif code.layout == "sliced":
+            self._view = self._base[..., 1::2]
         self._kept: Array = None
 
     def fresh(self) -> Array:
@@ -180,23 +189,6 @@ class Handed:
         else:
             self._base[...] = self._kept
         return self._view
-
-
-def _laid_out(array: Array, layout: str) -> tuple[Array, Array]:
-    """Return the memory, all of it, and the array that lies in it."""
-    if layout == "contiguous":
-        return array, array
-    if layout == "transposed":
-        axes = tuple(range(array.ndim))[::-1]
-        if hasattr(array, "permute"):
-            base = array.permute(axes).contiguous()
-            return base, base.permute(axes)
-        base = np.ascontiguousarray(array.transpose(axes))
-        return base, base.transpose(axes)
-    shape = (*array.shape[:-1], 2 * array.shape[-1] + 1)
-    base = array.new_ones(shape) if hasattr(array, "new_ones") else np.ones(shape, array.dtype)
-    base[..., 1::2] = array
-    return base, base[..., 1::2]
 
 
 def contract_arguments(drafts: Paths | Drafts) -> tuple[Numbers, ...]:
@@ -309,25 +301,24 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     return verify
 
 
+def signature_of(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """Return a function's parameters by name; none of compiled code, whose signature is not known."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of a function's parameters; none of compiled code, whose signature is not known."""
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
+    """Return the names of a function's parameters, as `signature_of`."""
+    return tuple(signature_of(function))
 
 
-def generator_is_keyword_only(function: Callable[..., object]) -> bool:
-    """Whether a function takes its generator as ``*, generator``."""
-    try:
-        taken = inspect.signature(function).parameters.get("generator")
-    except (TypeError, ValueError):
-        return False
-    return taken is not None and taken.kind is taken.KEYWORD_ONLY
-
-
-def generator_by_keyword(function: SamplerFunction) -> SamplerFunction:
-    """Return a function that takes ``*, generator`` as one that takes it by position."""
+def generator_by_position(function: SamplerFunction) -> SamplerFunction:
+    """Return the function; one that takes ``*, generator`` takes it by position then."""
+    taken = signature_of(function).get("generator")
+    if taken is None or taken.kind is not taken.KEYWORD_ONLY:
+        return function
 
     @wraps(function)
     def verify(*arguments: Any, **options: Any) -> tuple[Array, Array]:

@@ -9,12 +9,11 @@ differ by up to L (e + f) although nothing has changed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from spec_oracle.arrays import Json
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
@@ -139,58 +138,38 @@ def _entry(source: InputFile, at: At) -> TokensPerCall:
     return TokensPerCall(error, tokens, names)
 
 
-def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Json]:
-    """Return a baseline as JSON data, in an order that does not change."""
-    return {
-        "baseline_version": VERSION,
-        "tool_version": tool_version(),
-        "subjects": {
-            subject: {
-                "error": entry.error,
-                "instances": [
-                    {"instance": entry.names[digest], "digest": digest, "block_efficiency": tokens}
-                    for digest, tokens in entry.tokens.items()
-                ],
-            }
-            for subject, entry in sorted(entries.items())
-        },
-    }
-
-
 def update_baseline(file: Path, report: AuditReport) -> list[str]:
     """Write the subjects of a report to the file, which keeps its other subjects; return the new names."""
     found = {subject.subject: _tokens(subject) for subject in report.subjects}
     new = {name: entry for name, entry in found.items() if entry is not None}
     kept = read_baseline(file) if file.exists() else {}
+    subjects = {
+        subject: {
+            "error": entry.error,
+            "instances": [
+                {"instance": entry.names[digest], "digest": digest, "block_efficiency": tokens}
+                for digest, tokens in entry.tokens.items()
+            ],
+        }
+        for subject, entry in sorted({**kept, **new}.items())
+    }
+    data = {"baseline_version": VERSION, "tool_version": tool_version(), "subjects": subjects}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(baseline_to_json({**kept, **new}), indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"--baseline: {error}; name a file that you may write to") from None
     return list(new)
 
 
-def baseline_comparison(
-    file: Path | None, *, update: bool = False
-) -> Callable[[AuditReport], tuple[AuditReport, str]]:
-    """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.
+def kept_baseline(file: Path | None, *, update: bool) -> dict[str, TokensPerCall]:
+    """Return the entries of a baseline, none without a file; what an update keeps is read, too.
 
     Raises `InvalidInputError` for a file that is no baseline, and for an update without a file.
     """
-    if file is None:
-        if update:
-            raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
-        return lambda report: (report, "")
-    if not update or file.exists():  # what an update keeps is read before the audit, too
-        entries = read_baseline(file)
-    if not update:
-        return lambda report: (with_baseline(report, entries), "")
-
-    def updating(report: AuditReport) -> tuple[AuditReport, str]:
-        nothing = "nothing new: no lossless subject has an exact distribution"
-        return report, f"baseline: {file} holds {', '.join(update_baseline(file, report)) or nothing}"
-
-    return updating
+    if file is None and update:
+        raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
+    return {} if file is None or (update and not file.exists()) else read_baseline(file)
 
 
 def with_baseline(report: AuditReport, entries: Mapping[str, TokensPerCall]) -> AuditReport:

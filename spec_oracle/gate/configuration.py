@@ -20,19 +20,18 @@ Errors name the file and the line.
 """
 
 from argparse import Namespace
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.isolation import Isolation
 from spec_oracle.audit.options import TINY, AuditOptions
 from spec_oracle.audit.shapes.axes import NAMES
 from spec_oracle.audit.subjects import require_name
-from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.input_file import At, InputFile
 from spec_oracle.toy import Instance
 
@@ -112,14 +111,11 @@ def read_configuration(file: Path) -> Configuration:
     if "instances" in said:
         options["instances"] = dict(_instances(source))
     own = dict(_own(source))
-    records: dict[tuple[str, str], dict[str, str | float]] = defaultdict(dict)
     for key, kind in _RECORDS.items():
         for subject, check, reason, most in _records(source, key, own) if key in said else ():
-            records[subject, kind][check] = reason
+            own[subject].setdefault(kind, {})[check] = reason
             if most is not None:
-                records[subject, "at_most"][check] = most
-    for (subject, kind), by_check in records.items():
-        own[subject][kind] = by_check
+                own[subject].setdefault("at_most", {})[check] = most
     baseline = file.parent / source.value(("baseline",), str) if "baseline" in said else None
     return Configuration(file, tuple(own), options, own, limits, baseline)
 
@@ -136,9 +132,9 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     return fields
 
 
-def _values(source: InputFile, within: At, kind: type) -> dict[str, object]:
+def _values(source: InputFile, within: At, kind: type) -> dict[str, Any]:
     """Return the fields of a class of options that a table sets, accepted by that class."""
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     said = source.value(within, dict)
     for key, (name, simple) in _fields(kind).items():
         if key not in said:
@@ -154,7 +150,7 @@ def _values(source: InputFile, within: At, kind: type) -> dict[str, object]:
     return values
 
 
-def _own(source: InputFile) -> Iterator[tuple[str, dict[str, object]]]:
+def _own(source: InputFile) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each subject with its own options: a name, or a table that has one."""
     seen: set[str] = set()
     for number, one in enumerate(source.value(("subjects",), list)):
@@ -186,10 +182,8 @@ def _records(
     """Yield subject, check, reason and size of each entry; None for what has no size."""
     for here in source.entries((key,)):
         source.require_keys(here, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
-        subject, check, reason = (source.value((*here, name), str) for name in _ENTRY)
-        for name, value, known in (("subject", subject, [*own]), ("check", check, [*CHECKS])):
-            if value not in known:
-                source.refuse((*here, name), unknown(value, known))
+        subject, check = source.one_of((*here, "subject"), own), source.one_of((*here, "check"), CHECKS)
+        reason = source.value((*here, "reason"), str)
         if not reason.strip():
             source.refuse((*here, "reason"), "expected a reason, got none")
         yield subject, check, reason, None if key == "skips" else _size(source, here, check)

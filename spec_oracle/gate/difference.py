@@ -7,7 +7,6 @@ from typing import Final
 
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
-from spec_oracle.errors import unknown
 from spec_oracle.gate.baseline import Effect, TokensPerCall, tokens_compared
 from spec_oracle.gate.input_file import At, InputFile
 
@@ -77,11 +76,9 @@ class ReportedCheck:
 
 @dataclass(frozen=True)
 class ReportedSubject:
-    """A subject as a report has it: ``words`` by the keys of `_RANKED`, "" for no version and no rule."""
+    """A subject as a report has it; ``words`` are its verdict, evidence, version and rule, "" without one."""
 
     words: Mapping[str, str]
-    version: str
-    rule: str
     checks: Mapping[str, ReportedCheck]
     tokens: TokensPerCall | None
 
@@ -103,30 +100,25 @@ def _subjects(file: Path) -> dict[str, ReportedSubject]:
         found, name = source.value(at, dict), source.value((*at, "subject"), str)
         if name in subjects:
             source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
-        words: dict[str, str] = {}
-        for key, known in _RANKED.items():
-            words[key] = source.value((*at, key), str)
-            if words[key] not in known:
-                source.refuse((*at, key), unknown(words[key], known))
+        words = {key: source.one_of((*at, key), known) for key, known in _RANKED.items()}
         for key in ("version", "rule", "smallest_detectable_tv"):
             if key not in found:
                 source.refuse((*at, key), "missing")
+        words |= {key: str(found[key] or "") for key in ("version", "rule")}
         error = None
         if found["smallest_detectable_tv"] is not None:
             error = source.number((*at, "smallest_detectable_tv"), 0.0, 1.0)
-        checks = {check.name: check for check in _checks(source, (*at, "checks"))}
         figures = list(_figures(source, (*at, "instances")))
         tokens = TokensPerCall.of(words["verdict"], words["evidence"], error, figures)
-        version_of, rule = (str(found[key] or "") for key in ("version", "rule"))
-        subjects[name] = ReportedSubject(words, version_of, rule, checks, tokens)
+        checks = {check.name: check for check in _checks(source, (*at, "checks"))}
+        subjects[name] = ReportedSubject(words, checks, tokens)
     return subjects
 
 
 def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
     for one in source.entries(at):
         name = source.value((*one, "name"), str)
-        if (status := source.value((*one, "status"), str)) not in tuple(Status):
-            source.refuse((*one, "status"), unknown(status, tuple(Status)))
+        status = source.one_of((*one, "status"), tuple(Status))
         known, detail = (
             "" if source.value(one, dict).get(key) is None else source.value((*one, key), str)
             for key in ("known", "detail")
@@ -156,13 +148,10 @@ def _subject_changes(name: str, old: ReportedSubject | None, new: ReportedSubjec
         is_fine = verdict in (SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY)
         yield Change(name, "subject", "", verdict, Effect.UNCLEAR if is_fine else Effect.WORSE)
         return
-    for what, order in _RANKED.items():
-        before, after = old.words[what], new.words[what]
-        if before != after:
-            yield Change(name, what, before, after, _effect(order.index(before), order.index(after)))
-    for what, before, after in (("version", old.version, new.version), ("rule", old.rule, new.rule)):
-        if before != after:
-            yield Change(name, what, before or "none", after or "none", Effect.UNCLEAR)
+    for what, before in old.words.items():
+        if before != (after := new.words[what]):
+            ranks = [_RANKED[what].index(one) if what in _RANKED else 0 for one in (before, after)]
+            yield Change(name, what, before or "none", after or "none", _effect(*ranks))
     yield from _check_changes(name, old.checks, new.checks)
     yield from _efficiency_changes(name, old.tokens, new.tokens)
 

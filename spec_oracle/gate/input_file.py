@@ -1,9 +1,10 @@
 """JSON and TOML files that are read as input: a mistake in one is refused with its line."""
 
+import ast
 import json
-import re
 import sys
 import tomllib
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
@@ -23,7 +24,6 @@ _WORDS: Final[Mapping[type, str]] = {
     list: "an array",
 }
 _LARGEST: Final = sys.float_info.max
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]|[^\s\[\]{},:"]+')
 
 
 def _is_of(found: object, kind: type[T]) -> TypeGuard[T]:
@@ -45,12 +45,13 @@ class InputFile:
         try:
             self._text = file.read_text(encoding="utf-8")
             self._document: Json = (tomllib if self._is_toml else json).loads(self._text)
-        except RecursionError:
+            places = () if self._is_toml else _places(_parsed(self._text))
+        except (RecursionError, SyntaxError):
             raise InvalidInputError(f"{file}: cannot be read: it is nested too deeply") from None
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{file}: cannot be read: {error}") from None
         self.data = _at(self._document, table)
-        for at, line in () if self._is_toml else _places(self._text):
+        for at, line in places:
             if at in self._lines:
                 self.refuse(at, f"appears twice, here and in line {line}")
             self._lines[at] = line
@@ -97,6 +98,12 @@ class InputFile:
         """Yield the way to each entry of an array."""
         for number in range(len(self.value(at, list))):
             yield (*at, number)
+
+    def one_of(self, at: At, known: Collection[str]) -> str:
+        """Return a string there that is one of the known ones."""
+        if (found := self.value(at, str)) not in known:
+            self.refuse(at, unknown(found, known))
+        return found
 
     def require_version(self, at: At, expected: int) -> None:
         """Refuse a file of another version."""
@@ -148,30 +155,20 @@ def toml_line(text: str, at: At) -> int:
     return 1
 
 
-def _places(text: str) -> Iterator[tuple[At, int]]:
-    """Yield the way to each value of a document that is JSON, and its line, counted from 1."""
-    tokens, line, end = _TOKEN.finditer(text), 1, 0
+def _parsed(text: str) -> ast.expr:
+    """Parse JSON as Python, whose parser keeps lines: true, false and null are names there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the escape "\\/", which Python lacks
+        return ast.parse(f"({text}\n)", mode="eval").body
 
-    def following() -> str:
-        nonlocal line, end
-        token = next(tokens)
-        line += text.count("\n", end, token.start())
-        end = token.start()
-        return token.group()
 
-    def walk(at: At, token: str) -> Iterator[tuple[At, int]]:
-        yield at, line
-        closing = {"{": "}", "[": "]"}.get(token)
-        if closing is None:
-            return
-        number, token = 0, following()
-        while token != closing:
-            step: str | int = number
-            if closing == "}":
-                step, _, token = json.loads(token), following(), following()
-            yield from walk((*at, step), token)
-            number += 1
-            if (token := following()) == ",":
-                token = following()
-
-    yield from walk((), following())
+def _places(node: ast.expr, at: At = ()) -> Iterator[tuple[At, int]]:
+    """Yield the way to each value of a parsed document, and its line."""
+    yield at, node.lineno
+    if isinstance(node, ast.Dict):
+        for key, inner in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield from _places(inner, (*at, key.value))
+    elif isinstance(node, ast.List):
+        for number, inner in enumerate(node.elts):
+            yield from _places(inner, (*at, number))

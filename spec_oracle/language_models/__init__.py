@@ -4,12 +4,14 @@ The short text is ``smollm2``, ``smollm2:layers=12``, ``a/path:temperature=1.3``
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -63,17 +65,14 @@ def load_language_model(
     layers, temperature = None, 1.0
     for option in options:
         key, _, value = option.partition("=")
+        if key not in ("layers", "temperature", "dtype"):
+            raise InvalidInputError(f"{spec}: unknown option {key!r}; known: layers, temperature, dtype")
         try:
-            if key == "layers":
-                layers = int(value)
-            elif key == "temperature":
-                temperature = float(value)
-            elif key == "dtype":
-                dtype = value
-            else:
-                raise InvalidInputError(f"{spec}: unknown option {key!r}; known: layers, temperature, dtype")
+            layers = int(value) if key == "layers" else layers
+            temperature = float(value) if key == "temperature" else temperature
         except ValueError as error:
             raise InvalidInputError(f"{spec}: option {option!r}: {error}") from None
+        dtype = value if key == "dtype" else dtype
     if dtype not in _DTYPES:
         raise InvalidInputError(f"{spec}: dtype {dtype!r}; known: {', '.join(_DTYPES)}")
     if not temperature > 0:
@@ -137,82 +136,79 @@ def _shallow_copy(module: M) -> M:
 
 
 class CachedModel:
-    """R texts that one network is reading, token by token; a text is the tokens fed to it and not forgotten.
+    """R texts that one network is reading; a text is the tokens that it has read, and not forgotten.
+
+    ``unread`` int [R, n] are those to be read next; where bool ``counts`` [R, n] is False one is padding: it
+    takes up no position, nothing attends to it, and its logits mean nothing. Texts begin as ``prompts`` of
+    any lengths, which are yet to be read.
 
     The cache of keys and values only grows. A token that was drafted in vain is masked, not cut out: requests
     that accepted different lengths share one rectangular cache, whatever the architecture's layers keep. The
     positions of the tokens that count are given explicitly.
     """
 
-    def __init__(self, model: LanguageModel, num_texts: int) -> None:
+    def __init__(self, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> None:
         import torch
 
+        longest = max(map(len, prompts))
+        padded = [[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+        counts = [[False] * (longest - len(prompt)) + [True] * len(prompt) for prompt in prompts]
+        self.unread = torch.tensor(padded, dtype=torch.int64, device=model.device)
+        self.counts = torch.tensor(counts, dtype=torch.bool, device=model.device)
         self._model = model
         self._cache: Any = None
-        self._counts = torch.zeros((num_texts, 0), dtype=torch.int64, device=model.device)
+        self._mask = self.unread[:, :0]
 
-    def feed(self, tokens: Tensor, counts: "Tensor | None" = None) -> Tensor:
-        """Append int [R, n] tokens; return the logits [R, n, V] of what follows each of them.
+    def read(self, tokens: Tensor) -> Tensor:
+        """Read the unread tokens and then int [R, n] tokens.
 
-        Where bool ``counts`` [R, n] is False the token is padding: it takes up no position, nothing attends
-        to it, and its logits mean nothing.
+        Returns the logits of what follows each of the last n + 1 of these, [R, n + 1, V]; [R, n, V] where
+        none was unread.
         """
         import torch
 
-        fresh = torch.ones_like(tokens) if counts is None else counts.to(torch.int64)
-        first = self._counts.sum(dim=1, keepdim=True)
-        self._counts = torch.cat([self._counts, fresh], dim=1)
+        fresh = torch.cat([self.counts.to(torch.int64), torch.ones_like(tokens)], dim=1)
+        first = self._mask.sum(dim=1, keepdim=True)
+        self._mask = torch.cat([self._mask, fresh], dim=1)
         with torch.inference_mode():
             output = self._model.network(
-                input_ids=tokens,
-                attention_mask=self._counts,
+                input_ids=torch.cat([self.unread, tokens], dim=1),
+                attention_mask=self._mask,
                 position_ids=(first + fresh.cumsum(dim=1) - 1).clamp(min=0),
                 past_key_values=self._cache,
                 use_cache=True,
             )
         self._cache = output.past_key_values
-        return output.logits / self._model.temperature
+        self.unread, self.counts = self.unread[:, :0], self.counts[:, :0]
+        return output.logits[:, -tokens.shape[1] - 1 :] / self._model.temperature
 
     def select(self, texts: Tensor) -> None:
         """Go on with these texts only, int [R'] of 0..R-1, in this order, with repetition."""
-        self._counts = self._counts[texts]
+        self._mask, self.unread, self.counts = self._mask[texts], self.unread[texts], self.counts[texts]
         if self._cache is not None:
             self._cache.reorder_cache(texts)
 
-    def forget(self, wrong: Tensor) -> None:
-        """Forget the ones of the last n tokens of every text that bool ``wrong`` [R, n] marks."""
-        start = self._counts.shape[1] - wrong.shape[1]
-        self._counts[:, start:] *= ~wrong
+    def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
+        """Forget the ones of the last tokens read that bool ``rejected`` [R, n] marks; read others next."""
+        self._mask[:, self._mask.shape[1] - rejected.shape[1] :] *= ~rejected
+        self.unread, self.counts = unread, counts
 
 
 @dataclass(frozen=True)
-class Truncation:
+class Truncation(Sampling):
     """The sampling parameters of a request; the same ones cut the target and the draft.
 
-    ``temperature`` > 0 divides the logits. ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest
-    likeliest ones whose mass reaches top_p (at least one token); None keeps all. Tokens of equal logits keep
-    the order of their numbers. Raises `InvalidInputError` for values outside their range.
+    ``top_k`` keeps the k likeliest tokens, ``top_p`` the fewest likeliest ones whose mass reaches top_p (at
+    least one token). Tokens of equal logits keep the order of their numbers.
     """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InvalidInputError(f"temperature: expected a positive number, got {self.temperature}")
-        if self.top_k is not None and self.top_k < 1:
-            raise InvalidInputError(f"top_k: expected at least 1, got {self.top_k}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the distribution, float64 [..., V], of logits [..., V] of any precision."""
         scaled = logits.double() / self.temperature
-        if self.top_k is not None and self.top_k < scaled.shape[-1]:
+        if 0 < self.top_k < scaled.shape[-1]:
             scaled = scaled.masked_fill(~_likeliest(scaled, self.top_k), -float("inf"))
         law = scaled.softmax(dim=-1)
-        return law if self.top_p is None else _nucleus(law, self.top_p)
+        return law if self.top_p == 1 else _nucleus(law, self.top_p)
 
 
 def _likeliest(logits: Tensor, count: int) -> Tensor:

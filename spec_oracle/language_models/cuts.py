@@ -3,8 +3,7 @@
 An instance has one vocabulary of V tokens for all contexts; a language model has tens of thousands. So in
 every context of the tree V tokens are chosen, both models' laws are restricted to them, and they are numbered
 0..V-1 by their mass under both, likeliest first (after the last drafted token, by the target's). A number
-therefore means another token in every context; `LanguageModelTree.tokens` says which. Two choices of the
-tokens are offered:
+therefore means another token in every context. Two choices of the tokens are offered:
 
 * ``shortlist="target"``: the target's top k, V = k. Both models are restricted to that set and renormalised,
   as if one top-k mask were shared. A kindness to the draft: it never proposes a token the target has dropped.
@@ -17,14 +16,12 @@ depth L, in float64 softmaxes of the network's logits.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation, load_language_model
 from spec_oracle.toy.instance import Instance
-from spec_oracle.toy.model import Context, ToyModel
+from spec_oracle.toy.model import ToyModel
 from spec_oracle.validation import require_whole
 
 if TYPE_CHECKING:
@@ -35,31 +32,11 @@ Tensor: TypeAlias = "torch.Tensor"
 SHORTLISTS = ("target", "union")
 
 
-@dataclass(frozen=True)
-class LanguageModelTree:
-    """An instance cut out of two language models, and the names of its tokens.
-
-    ``tokens[d]`` int [V^d, V]: the language models' token behind each number, after each context of d
-    numbers in lexicographic order, d = 0..L (d < L where the rows after whole paths were left out).
-    """
-
-    instance: Instance
-    tokens: tuple[Integers, ...]
-
-    def original(self, sequence: Sequence[int]) -> Context:
-        """Return the language models' tokens of a sequence of at most L+1 numbers."""
-        index, originals = 0, []
-        for level, number in zip(self.tokens, sequence, strict=False):
-            originals.append(int(level[index, number]))
-            index = index * level.shape[1] + number
-        return tuple(originals)
-
-
 def cut_instance(prompt: str, *, target: str, draft: str, device: str = "cpu", **sizes: Any) -> Instance:
     """Return the tree after ``prompt`` of two models named as in `load_language_model`, once loaded."""
     model = load_language_model(target, device=device)
     drafter = load_language_model(draft, device=device)
-    return language_model_tree(model, drafter, model.encode(prompt), **sizes).instance
+    return language_model_tree(model, drafter, model.encode(prompt), **sizes)
 
 
 def language_model_tree(
@@ -73,7 +50,7 @@ def language_model_tree(
     num_paths: int = 1,
     shortlist: str = "target",
     after_paths: bool = True,
-) -> LanguageModelTree:
+) -> Instance:
     """Evaluate both models after ``prompt`` (token ids) on the whole tree of ``depth`` tokens.
 
     Costs one pass of the prompt and sum V^d tokens, d = 1..depth for the target, one level less for the
@@ -84,35 +61,37 @@ def language_model_tree(
     if shortlist not in SHORTLISTS:
         raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
     require_whole(depth, "depth")
+    require_whole(top_k, "top_k")
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
     cut = Truncation(temperature=temperature, top_k=top_k)
-    target_texts, draft_texts = _Texts(target, prompt), _Texts(draft, prompt)
-    if target_texts.logits.shape != draft_texts.logits.shape:
+    target_texts, draft_texts = CachedModel(target, [prompt]), CachedModel(draft, [prompt])
+    target_logits, draft_logits = (
+        texts.read(texts.unread[:, :0])[:, -1] for texts in (target_texts, draft_texts)
+    )
+    if target_logits.shape != draft_logits.shape:
         raise InvalidInputError(
-            f"draft: has {draft_texts.logits.shape[-1]} tokens, the target {target_texts.logits.shape[-1]}"
+            f"draft: has {draft_logits.shape[-1]} tokens, the target {target_logits.shape[-1]}"
         )
-    tokens, targets, drafts = [], [], []
+    targets, drafts = [], []
     levels = depth + after_paths
     for level in range(levels):
         # Nothing is drafted after the last level, which has most of the texts: the draft never reads it.
-        drafted = draft_texts.logits if level < depth else target_texts.logits
-        p, q, names = _rows(target_texts.logits, drafted, cut, shortlist)
-        tokens.append(names.cpu().numpy())
+        drafted = draft_logits if level < depth else target_logits
+        p, q, names = _rows(target_logits, drafted, cut, shortlist)
         targets.append(p.cpu().numpy())
         if level < depth:
             drafts.append(q.cpu().numpy())
         if level < levels - 1:
-            target_texts.extend(names)
+            target_logits = _extended(target_texts, names)
         if level < depth - 1:
-            draft_texts.extend(names)
+            draft_logits = _extended(draft_texts, names)
     models = ToyModel.from_levels(targets, name="target"), ToyModel.from_levels(drafts, name="draft")
-    return LanguageModelTree(Instance(*models, depth, num_paths), tuple(tokens))
+    return Instance(*models, depth, num_paths)
 
 
 def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:
     """Return both distributions on the chosen tokens, and the tokens, [N, V], from logits [N, vocabulary]."""
-    assert cut.top_k is not None
     size = min(cut.top_k, target.shape[-1])
     p = cut.probabilities(target)
     if shortlist == "target":
@@ -125,20 +104,9 @@ def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tup
     return p.gather(-1, names), q.gather(-1, names), names
 
 
-class _Texts:
-    """A model that has read every text of one level of the tree."""
+def _extended(texts: CachedModel, names: Tensor) -> Tensor:
+    """Go one level down: text n is followed by each of ``names[n]``, int [N, V]; return the logits."""
+    import torch
 
-    def __init__(self, model: LanguageModel, prompt: Sequence[int]) -> None:
-        import torch
-
-        self._model = CachedModel(model, 1)
-        ids = torch.tensor([list(prompt)], dtype=torch.int64, device=model.device)
-        self.logits = self._model.feed(ids)[:, -1]
-
-    def extend(self, names: Tensor) -> None:
-        """Go one level down: text n is followed by each of ``names[n]``, int [N, V]."""
-        import torch
-
-        parents = torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1])
-        self._model.select(parents)
-        self.logits = self._model.feed(names.reshape(-1, 1))[:, -1]
+    texts.select(torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1]))
+    return texts.read(names.reshape(-1, 1))[:, -1]

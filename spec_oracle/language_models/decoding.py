@@ -7,7 +7,6 @@ bonus token are then read together at the start of the next call.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -39,29 +38,23 @@ Generators: TypeAlias = "torch.Generator | Sequence[torch.Generator] | None"
 
 
 @dataclass(frozen=True)
-class Call:
-    """One verification step of the requests that were still running.
+class Decoded:
+    """The ``texts`` after each prompt, stop token included, and what was accepted call by call.
 
-    ``requests`` int [R], their numbers; ``num_accepted`` int [R], the accepted lengths tau; ``expected``
-    float [R] or None, the expectation of tau given the drafts, over the verifier's decisions.
+    ``requests`` are the numbers of those that were still running, int [R] each, ``calls`` their accepted
+    lengths tau; ``expected`` the expectations of tau given the drafts, over the verifier's decisions, float
+    [R] each: empty where they were not asked for.
     """
 
-    requests: Integers
-    num_accepted: Integers
-    expected: Floats | None
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """The ``texts`` after each prompt, stop token included, and the ``calls`` that made them."""
-
     texts: tuple[tuple[int, ...], ...]
-    calls: tuple[Call, ...]
+    requests: tuple[Integers, ...]
+    calls: tuple[Integers, ...]
+    expected: tuple[Floats, ...] = ()
 
-    @cached_property
+    @property
     def accepted_lengths(self) -> Integers:
         """The accepted length of every request in every call, flat."""
-        return np.concatenate([call.num_accepted for call in self.calls])
+        return np.concatenate(self.calls)
 
     @property
     def block_efficiency(self) -> float:
@@ -74,8 +67,7 @@ class Decoded:
 
         The Rao-Blackwell estimate; NaN when the run did not compute expectations.
         """
-        expected = [call.expected for call in self.calls if call.expected is not None]
-        return float(np.concatenate(expected).mean()) + 1 if expected else float("nan")
+        return float(np.concatenate(self.expected).mean()) + 1 if self.expected else float("nan")
 
 
 def decode(
@@ -121,8 +113,8 @@ def decode(
         )
     run = (loop or RunningBatch)(
         verifier,
-        Reader.of_prompts(target, prompts),
-        Reader.of_prompts(draft, prompts),
+        CachedModel(target, prompts),
+        CachedModel(draft, prompts),
         draft_length,
         num_paths,
         truncation or Truncation(),
@@ -131,68 +123,29 @@ def decode(
     )
     texts: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))
-    calls = []
+    requests, calls, expected = [], [], list[Floats]()
     while running:
-        verdict, expected = run.call(expectations=expectations)
+        verdict = run.call(expected if expectations else None)
         emitted = verdict.emitted.tolist()
-        calls.append(Call(np.array(running, dtype=np.int64), verdict.num_accepted.cpu().numpy(), expected))
+        requests.append(np.array(running, dtype=np.int64))
+        calls.append(verdict.num_accepted.cpu().numpy())
         going_on = []
         for position, request in enumerate(running):
             text = texts[request]
             text += [token for token in emitted[position] if token >= 0]
-            del text[_end(text, max_new_tokens, stop_tokens) :]
-            if len(text) < max_new_tokens and not (text and text[-1] in stop_tokens):
+            end = _end(text, max_new_tokens, stop_tokens)
+            if len(text) < end:
                 going_on.append(position)
+            del text[end:]
         run.keep(going_on)
         running = [running[position] for position in going_on]
-    return Decoded(tuple(map(tuple, texts)), tuple(calls))
+    return Decoded(tuple(map(tuple, texts)), tuple(requests), tuple(calls), tuple(expected))
 
 
 def _end(text: Sequence[int], most: int, stop_tokens: Collection[int]) -> int:
     """Return the length at which a text ends: after its first stop token, ``most`` at the latest."""
     stops = (position + 1 for position, token in enumerate(text) if token in stop_tokens)
     return min(next(stops, most), most)
-
-
-@dataclass
-class Reader:
-    """A model, and the tokens it has yet to read: ``unread`` int and ``counts`` bool, both [R, n]."""
-
-    model: CachedModel
-    unread: Tensor
-    counts: Tensor
-
-    @classmethod
-    def of_prompts(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "Reader":
-        """Begin with prompts of any lengths, padded on the left."""
-        import torch
-
-        longest = max(map(len, prompts))
-        padded = [[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
-        counts = [[False] * (longest - len(prompt)) + [True] * len(prompt) for prompt in prompts]
-        return cls(
-            CachedModel(model, len(prompts)),
-            torch.tensor(padded, dtype=torch.int64, device=model.device),
-            torch.tensor(counts, dtype=torch.bool, device=model.device),
-        )
-
-    def select(self, texts: Tensor) -> None:
-        """Go on with these texts, int [R']."""
-        self.model.select(texts)
-        self.unread, self.counts = self.unread[texts], self.counts[texts]
-
-    def read(self, tokens: Tensor) -> Tensor:
-        """Read the unread tokens and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
-        import torch
-
-        counts = torch.cat([self.counts, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
-        logits = self.model.feed(torch.cat([self.unread, tokens], dim=1), counts)
-        return logits[:, -tokens.shape[1] - 1 :]
-
-    def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
-        """Forget the ``rejected`` [R, n] of the last tokens read; queue the tokens to read next."""
-        self.model.forget(rejected)
-        self.unread, self.counts = unread, counts
 
 
 @dataclass
@@ -203,8 +156,8 @@ class RunningBatch:
     """
 
     verifier: AnyVerifier
-    target: Reader
-    draft: Reader
+    target: CachedModel
+    draft: CachedModel
     draft_length: int
     num_paths: int
     truncation: Truncation
@@ -236,18 +189,19 @@ class RunningBatch:
         if isinstance(self.generator, list):
             self.generator = [self.generator[request] for request in requests]
 
-    def call(self, *, expectations: bool) -> tuple[Verdict, Floats | None]:
-        """Draft, verify, and move both models on; return the verdict and E[tau | drafts] if asked for."""
+    def call(self, expected: list[Floats] | None = None) -> Verdict:
+        """Draft, verify, and move both models on; return the verdict, and append E[tau | drafts]."""
         import torch
 
         batch = len(self.target.unread)
         requests = torch.arange(batch, device=self.target.unread.device)
         self._select(requests.repeat_interleave(self.num_paths))
         drafts = self.draft_paths(batch)
-        expected = accepted_given_drafts(self.verifier, drafts, self.state) if expectations else None
+        if expected is not None:
+            expected.append(accepted_given_drafts(self.verifier, drafts, self.state))
         verdict = self.verify(drafts)
         self.advance(requests * self.num_paths + verdict.node.clamp(min=0) % self.num_paths, verdict)
-        return verdict, expected
+        return verdict
 
     def verify(self, drafts: Paths) -> Verdict:
         """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
@@ -276,7 +230,7 @@ class RunningBatch:
         logits = self.draft.read(tokens.new_zeros((batch * self.num_paths, 0)))
         for depth in range(self.draft_length):
             if depth:
-                logits = self.draft.model.feed(tokens[:, :, -1].reshape(-1, 1))
+                logits = self.draft.read(tokens[:, :, -1].reshape(-1, 1))
             rows.append(self._law(logits, batch))
             tokens = torch.cat([tokens, self.sample_children(rows[-1][:, :, 0], tokens)[:, :, None]], dim=2)
         target = self.target.read(tokens.reshape(-1, self.draft_length))

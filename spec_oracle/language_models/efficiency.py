@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.errors import SpecOracleError
@@ -70,33 +69,21 @@ class PairEfficiency:
     rows: tuple[PromptEfficiency, ...]
     left_out: tuple[str, ...] = ()
 
-    @property
-    def verifiers(self) -> tuple[str, ...]:
-        """Their names, in order."""
-        return tuple(dict.fromkeys(row.verifier for row in self.rows))
-
-    def of(self, verifier: str) -> list[PromptEfficiency]:
-        """Return the figures of one verifier."""
-        return [row for row in self.rows if row.verifier == verifier]
-
     def summaries(self) -> list[Summary]:
         """Return the figures over all prompts, verifier by verifier."""
-        return [_summary(name, self.of(name)) for name in self.verifiers]
+        by_name: dict[str, list[PromptEfficiency]] = {}
+        for row in self.rows:
+            by_name.setdefault(row.verifier, []).append(row)
+        return [_summary(name, rows) for name, rows in by_name.items()]
 
 
 def _summary(name: str, rows: Sequence[PromptEfficiency]) -> Summary:
-    figures = np.array([row.block_efficiency for row in rows])
+    tokens = [row.block_efficiency for row in rows]
     bounds = [row.optimum for row in rows if row.optimum is not None]
-    best = float(np.mean(bounds)) if bounds else None
-    return Summary(
-        name,
-        float(figures.mean()),
-        float(figures.min()),
-        float(figures.max()),
-        best,
-        None if best is None else 1 - float(figures.mean()) / best,
-        max((row.total_variation for row in rows if row.total_variation is not None), default=None),
-    )
+    mean, best = fmean(tokens), fmean(bounds) if bounds else None
+    headroom = None if best is None else 1 - mean / best
+    largest = max((row.total_variation for row in rows if row.total_variation is not None), default=None)
+    return Summary(name, mean, min(tokens), max(tokens), best, headroom, largest)
 
 
 def pair_efficiency(title: str, names: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> PairEfficiency:
@@ -129,16 +116,9 @@ def prompt_efficiencies(
             raise SpecOracleError(
                 f"{prompt!r}: {name} emits {tokens} tokens a call, more than its proven bound {best.bound}"
             )
-        rows.append(
-            PromptEfficiency(
-                prompt,
-                name,
-                tokens,
-                float(law.total_variation) if _text_law_fits(verifier, instance) else None,
-                None if best is None else best.bound,
-                None if best is None else best.gap,
-            )
-        )
+        found = float(law.total_variation) if _text_law_fits(verifier, instance) else None
+        bound, gap = (None, None) if best is None else (best.bound, best.gap)
+        rows.append(PromptEfficiency(prompt, name, tokens, found, bound, gap))
     return rows
 
 

@@ -21,9 +21,4 @@ AUDIT_FORMATS: dict[str, Callable[[AuditReport], str]] = {
 }
 
 
-def formatted(report: AuditReport, name: str, *, verbose: bool = False) -> str:
-    """Return a report in one of the `AUDIT_FORMATS`; the text may be ``verbose``, the others always are."""
-    return audit_to_text(report, verbose=verbose) if name == "text" else AUDIT_FORMATS[name](report)
-
-
-__all__ = ["AUDIT_FORMATS", "audit_to_json", "formatted", "header"]
+__all__ = ["AUDIT_FORMATS", "audit_to_json", "header"]

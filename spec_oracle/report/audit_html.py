@@ -1,6 +1,6 @@
 """An audit as one self-contained HTML page; pages and pictures from the folder templates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import SupportsFloat
@@ -9,13 +9,13 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import UNTRIED, CheckResult, Cover, Status, TextCounterexample
 from spec_oracle.installed import tool_version
 from spec_oracle.report import audit_text, reading, what_to_do
 from spec_oracle.report.audit_junit import NO_XML
 from spec_oracle.report.table import percent, short
-from spec_oracle.toy import Instance
 
 DOTS = {Status.PASSED: "●", Status.FAILED: "✗", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 """The cells of a heat map of checks."""
@@ -103,7 +103,7 @@ def audit_to_html(report: AuditReport) -> str:
         rows=[*zip(report.subjects, rows, strict=True)],
         first=[subject for subject in reading.first_what_is_open(report) if subject.subject in first],
         others=[subject for subject in report.subjects if subject.subject not in first],
-        facts=lambda subject: ", ".join(_facts(subject)),
+        facts=_facts,
     )
 
 
@@ -122,10 +122,10 @@ def _coded(text: str) -> Markup:
     )
 
 
-def _facts(subject: SubjectReport) -> Iterator[str]:
+def _facts(subject: SubjectReport) -> str:
     rule = reading.rule_of(subject)
     facts = {"kind": subject.kind, "version": subject.code.version, "rule": rule}
-    yield from (f"{name} {value}" for name, value in facts.items() if value)
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value)
 
 
 def _untried(subject: SubjectReport) -> list[str]:
@@ -135,12 +135,11 @@ def _untried(subject: SubjectReport) -> list[str]:
 
 @dataclass(frozen=True)
 class _Beginning:
-    """The beginning of an output: its probability as expected and as found, and the gap below it."""
+    """The beginning of an output, and its probability as expected and as found."""
 
     context: tuple[int, ...]
     expected: SupportsFloat
     actual: SupportsFloat
-    gap: float
 
     @property
     def differs(self) -> bool:
@@ -158,38 +157,21 @@ def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Beginning],
     """
     if isinstance(found, TextCounterexample) or found.instance is None:  # one completion, after a prompt
         return None
-    levels = _levels(found.instance, found.actual)
+    depth = found.instance.draft_length + 1
+    shape = (found.instance.vocab_size,) * depth
+    expected = found.instance.exact.target.joint(depth).reshape(shape)
+    actual = np.array(found.actual, dtype=object).reshape(shape)
     threshold = _EQUAL
-    while len(nodes := list(_visible(levels, (), threshold))) > _ROWS:
+    while len(nodes := list(_visible(expected, actual, threshold))) > _ROWS:
         threshold = max(2 * threshold, 1e-4)
-    return nodes, 14 * len(levels) + 16
-
-
-def _levels(instance: Instance, found: Sequence[SupportsFloat]) -> list[Mapping[tuple[int, ...], _Beginning]]:
-    """Return the nodes by context, level by level from the root to the whole outputs."""
-    depth = instance.draft_length + 1
-    shape = (instance.vocab_size,) * depth
-    expected = instance.exact.target.joint(depth).reshape(shape)
-    actual = np.array(found, dtype=object).reshape(shape)
-    gaps = abs(actual - expected).astype(float)
-    levels: list[Mapping[tuple[int, ...], _Beginning]] = []
-    for _ in range(depth + 1):
-        nodes = {
-            at: _Beginning(at, expected[at], actual[at], float(gaps[at])) for at in np.ndindex(gaps.shape)
-        }
-        levels.insert(0, nodes)
-        if gaps.ndim:
-            expected, actual, gaps = (np.asarray(array.sum(axis=-1)) for array in (expected, actual, gaps))
-    return levels
+    return nodes, 14 * (depth + 1) + 16
 
 
 def _visible(
-    levels: Sequence[Mapping[tuple[int, ...], _Beginning]], context: tuple[int, ...], threshold: float
+    law: Numbers, found: Numbers, threshold: float, context: tuple[int, ...] = ()
 ) -> Iterator[_Beginning]:
-    """Yield a node and the nodes below it that differ, top to bottom."""
-    node = levels[len(context)][context]
-    yield node
-    if len(context) + 1 < len(levels) and node.gap > threshold:
-        for below in levels[len(context) + 1]:
-            if below[:-1] == context:
-                yield from _visible(levels, below, threshold)
+    """Yield a beginning and those below it that differ, top to bottom; laws have an axis a further token."""
+    yield _Beginning(context, law.sum(), found.sum())
+    if law.ndim and abs(found - law).sum() > threshold:
+        for token, (ours, theirs) in enumerate(zip(law, found, strict=True)):
+            yield from _visible(np.asarray(ours), np.asarray(theirs), threshold, (*context, token))

@@ -6,44 +6,29 @@ from html import escape
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.installed import tool_version
-from spec_oracle.report.audit_text import (
-    HEAD,
-    audit_cells,
-    check_lines,
-    closing_line,
-    open_lines,
-    with_entries,
-)
-from spec_oracle.report.reading import (
-    first_what_is_open,
-    headline,
-    is_only_named,
-    is_plainly_lossless,
-    passed_line,
-    rule_of,
-)
+from spec_oracle.report import audit_text, reading
 from spec_oracle.report.table import markdown_table
 from spec_oracle.report.what_to_do import next_steps
 
 
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: verdict, open checks, the table, and the rest, folded."""
-    listed = [(subject, section(subject, report.command)) for subject in first_what_is_open(report)]
-    first = [text for subject, text in listed if not is_plainly_lossless(subject)]
-    rest = [text for subject, text in listed if is_plainly_lossless(subject)]
+    listed = [(subject, section(subject, report.command)) for subject in reading.first_what_is_open(report)]
+    first = [text for subject, text in listed if not reading.is_plainly_lossless(subject)]
+    rest = [text for subject, text in listed if reading.is_plainly_lossless(subject)]
     table = table_of([cells(subject) for subject in report.subjects])
-    parts = ["# spec-oracle audit", f"**{closing_line(report)}**", *first, table, *rest]
+    parts = ["# spec-oracle audit", f"**{audit_text.closing_line(report)}**", *first, table, *rest]
     return "\n\n".join([*parts, made_by(report.command or "audit(...)")]) + "\n"
 
 
 def cells(subject: SubjectReport) -> list[str]:
     """Return the row of a subject in the table."""
-    return [*audit_cells(subject), rule_of(subject)]
+    return [*audit_text.audit_cells(subject), reading.rule_of(subject)]
 
 
 def table_of(rows: Sequence[Sequence[str]]) -> str:
     """Return the table of the `cells` of subjects."""
-    return markdown_table(*with_entries((*HEAD, "rule"), rows))
+    return markdown_table(*audit_text.with_entries((*audit_text.HEAD, "rule"), rows))
 
 
 def made_by(command: str) -> str:
@@ -53,18 +38,19 @@ def made_by(command: str) -> str:
 
 def section(subject: SubjectReport, command: str = "") -> str:
     """Return the section of a subject: open checks first; folded if there are none."""
-    others = [check for check in subject.checks if check.is_settled and not is_only_named(check)]
+    others = [check for check in subject.checks if check.is_settled and not reading.is_only_named(check)]
     remarks = [
-        *filter(None, [passed_line(subject.checks)]),
-        *check_lines(others),
+        *filter(None, [reading.passed_line(subject.checks)]),
+        *audit_text.check_lines(others),
         *subject.remarks.notes,
         *subject.remarks.scope,
         *(f"printed: {line}" for line in subject.code.output.splitlines()),
     ]
-    title, items = escape(headline(subject)), "\n".join(f"<li>{escape(line)}</li>" for line in remarks)
-    if is_plainly_lossless(subject):
+    title = escape(reading.headline(subject))
+    items = "\n".join(f"<li>{escape(line)}</li>" for line in remarks)
+    if reading.is_plainly_lossless(subject):
         return f"<details><summary>{title}</summary><ul>\n{items}\n</ul></details>"
-    lines = "\n".join([*filter(None, [subject.error]), *open_lines(subject, command)])
+    lines = "\n".join([*filter(None, [subject.error]), *audit_text.open_lines(subject, command)])
     shown = f"\n\n```\n{lines}\n```" if lines else ""
     next_ = "".join(f"\n\n**do:** {escape(step)}" for step in next_steps(subject, command))
     return f"## {title}{shown}{next_}\n\n<ul>\n{items}\n</ul>"

@@ -9,18 +9,7 @@ import numpy as np
 from spec_oracle.audit.registry import Listed
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport
 from spec_oracle.audit.results import DECLARED, CheckResult, Status, TextCounterexample
-from spec_oracle.report.reading import (
-    evidence_word,
-    first_open_words,
-    first_what_is_open,
-    headline,
-    is_only_named,
-    is_plainly_lossless,
-    names_of,
-    open_checks,
-    passed_line,
-    total_variation_text,
-)
+from spec_oracle.report import reading
 from spec_oracle.report.table import percent, plural, short, text_table
 from spec_oracle.report.what_to_do import command_for, next_steps
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -52,8 +41,8 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
     is_short = len(report.subjects) > 1 and not verbose
     sections = [
         subject_text(subject, report.command, verbose=verbose)
-        for subject in first_what_is_open(report)
-        if not (is_short and is_plainly_lossless(subject))
+        for subject in reading.first_what_is_open(report)
+        if not (is_short and reading.is_plainly_lossless(subject))
     ]
     head, rows = audit_table(report)
     table = text_table(head, rows, right=[n for n, title in enumerate(head) if title in NUMBERS])
@@ -67,22 +56,22 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
 
 def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = False) -> str:
     """Return what a person reads of one subject, in the order of reading."""
-    lines = [headline(subject)]
+    lines = [reading.headline(subject)]
     if subject.error:
         lines.append(f"  {subject.error}")
     lines += [f"  {line}" for line in open_lines(subject, command)]
     lines += [f"  do: {step}" for step in next_steps(subject, command)]
-    others = [check for check in subject.checks if check not in open_checks(subject)]
+    others = [check for check in subject.checks if check not in reading.open_checks(subject)]
     if subject.error:  # what keeps a subject from being audited is said once
         others = [check for check in others if check.detail != subject.error]
     if not verbose:
-        passed = passed_line(others)
+        passed = reading.passed_line(others)
         lines += [f"  ✓ {passed}"] if passed else []
-        others = [check for check in others if not is_only_named(check)]
+        others = [check for check in others if not reading.is_only_named(check)]
     lines += [f"  {line}" for line in check_lines(others, verbose=verbose)]
     lines += [f"  note: {note}" for note in subject.remarks.notes]
     if verbose:
-        for check in open_checks(subject):
+        for check in reading.open_checks(subject):
             lines += [f"  {check.name}: {line}" for line in (check.detail, *statistics(check))]
         lines += [f"  {axis.replace('_', ' ')}: {values}" for axis, values in coverage_lines(subject)]
     lines += [f"  printed: {line}" for line in subject.code.output.splitlines()]
@@ -91,7 +80,7 @@ def subject_text(subject: SubjectReport, command: str = "", *, verbose: bool = F
 
 def open_lines(subject: SubjectReport, command: str = "") -> list[str]:
     """Return the open checks, a line each; below a failure its evidence, place and command."""
-    checks = open_checks(subject)
+    checks = reading.open_checks(subject)
     grouped: dict[tuple[Status, str], list[CheckResult]] = {}
     for check in checks:
         grouped.setdefault((check.status, check.detail), []).append(check)
@@ -99,7 +88,7 @@ def open_lines(subject: SubjectReport, command: str = "") -> list[str]:
     lines = []
     for (status, _), (check, *others) in grouped.items():
         word = {Status.INCONCLUSIVE: "not decided: ", Status.NOT_RUN: "not run: "}.get(status, "")
-        names = names_of([one.name for one in (check, *others)], subject)
+        names = reading.names_of([one.name for one in (check, *others)], subject)
         lines.append(f"{mark(check)} {names:<{width}}  {word}{first_clause(check)}")
         lines += [f"    {line}" for line in failure_lines(subject, check, command)]
     return lines
@@ -128,24 +117,25 @@ def _shown_by(subject: SubjectReport) -> CheckResult | None:
 
 def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
     """Return a line a check: mark, name, how it knows, what it found; what was left out once a reason."""
-    checks = list(checks)
-    groups: dict[tuple[str, str], list[CheckResult]] = {}
+    left_out: dict[str, list[str]] = {}
+    listed: list[CheckResult] = []
     for check in checks:
-        key = ("left out", check.detail) if check.status is Status.SKIPPED else (check.name, "")
-        groups.setdefault(key, []).append(check)
-    width = max((len(check.name) for check in checks if check.status is not Status.SKIPPED), default=0)
+        if check.status is Status.SKIPPED:
+            left_out.setdefault(check.detail, []).append(check.name)
+        else:
+            listed.append(check)
+    width = max((len(check.name) for check in listed), default=0)
     lines = []
-    for (how, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
-        names, check = ", ".join(check.name for check in group), group[0]
-        if reason:
-            since = f"not run, since {_SINCE[reason]}: {names}" if reason in _SINCE else ""
-            lines.append(f"– {since or f'{how}: {names} ({reason})'}")
-            continue
+    for check in listed:
+        found = clause(check, verbose=verbose)
+        lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {found}")
+        lines += [f"{'':<{width + 17}}{line}" for line in statistics(check) if verbose]
+    for reason, each in left_out.items():
+        names = ", ".join(each)
+        is_since = reason in _SINCE
         lines.append(
-            f"{mark(check)} {names:<{width}}  {check.word.value:<11}  {clause(check, verbose=verbose)}"
+            f"– not run, since {_SINCE[reason]}: {names}" if is_since else f"– left out: {names} ({reason})"
         )
-        if verbose:
-            lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
     return lines
 
 
@@ -240,14 +230,21 @@ def with_entries(
 
 def audit_cells(subject: SubjectReport) -> tuple[str, ...]:
     """Return the row of a subject in the table, an entry for each title of `HEAD`."""
-    tokens, optimum, headroom = subject.block_efficiency, subject.optimum, subject.headroom
     detects, reach = short(subject.smallest_detectable_tv, 2), subject.reach
     if reach.words:
         pair = (short(found[1], 2) for found in (reach.exact, reach.sampled) if found)
         detects = ", ".join(pair) + " a token" * bool(reach.sampled)
-    words = (_title(subject), subject.verdict.value, first_open_words(subject), evidence_word(subject))
-    figures = (short(tokens), short(optimum), percent(headroom))
-    return *words, total_variation_text(subject), detects, *figures
+    return (
+        _title(subject),
+        subject.verdict.value,
+        reading.first_open_words(subject),
+        reading.evidence_word(subject),
+        reading.total_variation_text(subject),
+        detects,
+        short(subject.block_efficiency),
+        short(subject.optimum),
+        percent(subject.headroom),
+    )
 
 
 def _title(subject: SubjectReport) -> str:
@@ -295,14 +292,13 @@ def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[li
             f"counterexample: after the prompt {found.prompt!r}",
         ]
     else:
-        size, total = _size(found), short(found.total_variation)
-        gap = found.gap
+        gap, total = found.gap, short(found.total_variation)
         expected, actual = (short(one, gap.digits) for one in (gap.expected, gap.actual))
         probability = f"probability {expected} expected, {actual} found"
         shown = [
             f"tokens {_tokens(gap.sequence)}: {probability}",
-            f"smallest counterexample: {size}; total variation {total}",
-            *_rows(found),
+            f"smallest counterexample: {_size(found)}; total variation {total}",
+            *([] if found.instance is None else instance_lines(found.instance)),
         ]
     lost = getattr(found, "not_saved", "")
     return shown, [f"reproduce: {found.reproduce}", *([f"not saved: {lost}"] if lost else [])]
@@ -314,10 +310,6 @@ def _size(found: Counterexample) -> str:
     instance = found.instance
     sizes = f"{instance.vocab_size} tokens, draft length {instance.draft_length}"
     return f"{sizes}, {plural(instance.num_paths, 'path')}"
-
-
-def _rows(found: Counterexample) -> list[str]:
-    return [] if found.instance is None else instance_lines(found.instance)
 
 
 def _tokens(sequence: Sequence[object]) -> str:

@@ -1,12 +1,12 @@
 """Block efficiency of verifiers, on instances and on language models, and the optima that bound it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from spec_oracle.arrays import Json
-from spec_oracle.efficiency import Efficiency
-from spec_oracle.efficiency.figures import is_lossless, marked
+from spec_oracle.efficiency import Efficiency, is_lossless, marked
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.optimum import Optimum
 from spec_oracle.report.plot import COLOURS, INK, MUTED, grid, new_figure, save_figure
@@ -31,18 +31,15 @@ def cells(result: Efficiency) -> tuple[str, ...]:
 
 def _tables(results: Sequence[Efficiency]) -> Iterator[Table]:
     """Yield a table a file."""
-    for file in dict.fromkeys(result.file for result in results):
-        mine = [result for result in results if result.file == file]
-        paths = next((result.optima for result in mine if result.tree is None), None)
-        trees = next((result for result in mine if result.tree is not None), None)
-        titles = []
-        if paths is not None:
-            titles += [f"{short(paths.single_path, 6)} with one path"]
-            titles += [f"{short(paths.multi_path, 6)} with all"]
-            titles += [f"{short(paths.block_transport, 6)} with carry-over"]
-        if trees is not None:
-            titles += [f"{short(trees.optimum, 6)} on draft trees ({trees.tree})"]
-        title = f"{file}: optimum {', '.join(titles)}"
+    for file, each in groupby(results, lambda result: result.file):
+        mine = list(each)
+        first, best = mine[0], mine[0].optima
+        title = f"{file}: optimum "
+        if first.tree is None:
+            title += f"{short(best.single_path, 6)} with one path, {short(best.multi_path, 6)} with all, "
+            title += f"{short(best.block_transport, 6)} with carry-over"
+        else:
+            title += f"{short(first.optimum, 6)} on draft trees ({first.tree})"
         yield Table(HEAD, [cells(result) for result in mine], (1, 2, 4, 5, 6), title)
 
 

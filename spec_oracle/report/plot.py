@@ -1,12 +1,12 @@
 """Pictures of block efficiency against the number of paths and the draft length, below the optimum."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spec_oracle.audit.subjects import named_verifier
-from spec_oracle.efficiency import Sweep, Sweeps
+from spec_oracle.efficiency import Sweep
 from spec_oracle.errors import InvalidInputError, SpecOracleError, not_installed
 from verifiers import Siblings, StatefulVerifier, drafting_of
 
@@ -27,16 +27,12 @@ DRAFTING_TITLES = {
 }
 
 
-class MissingExtraError(SpecOracleError):
-    """An optional dependency is not installed."""
-
-
 def new_figure(**options: object) -> "Figure":
-    """Return an empty matplotlib figure; raises `MissingExtraError` without matplotlib."""
+    """Return an empty matplotlib figure; raises `SpecOracleError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
+        raise SpecOracleError(f"--plot: {not_installed('matplotlib', 'plot')}") from None
     return Figure(facecolor="white", **options)
 
 
@@ -48,31 +44,26 @@ def save_figure(figure: "Figure", output: Path) -> None:
         raise InvalidInputError(f"--plot: {error}") from None
 
 
-def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
-    """Draw the verifiers against K and L, and write the picture; errors as `new_figure` and `save_figure`.
+def save_sweeps(output: Path, title: str, columns: Mapping[str, Sequence[Sweep]]) -> None:
+    """Draw `spec_oracle.efficiency.sweeps`, and write the picture; errors as `new_figure` and `save_figure`.
 
     One row of panels for each optimum that applies: by drafting law, and with or without carry-over; one row
     on draft trees. Lossy verifiers are marked, and their lines are broken.
     """
-    length = f"draft length L  (K = {found.num_paths})"
-    drawn = (
-        (f"draft paths K  (L = {found.draft_length})", found.by_paths),
-        (length if found.tree is None else f"levels of the tree  ({found.tree.shape})", found.by_length),
-    )
-    columns = [column for column in drawn if column[1]]
-    names = [sweep.verifier for sweep in columns[0][1]]
+    first = next(iter(columns.values()))
+    names, tree = [sweep.verifier for sweep in first], first[0].points[0].tree
     rows = [list(members) for _, members in groupby(sorted(names, key=_row_key), _row_key)]
-    if found.tree is not None:
+    if tree is not None:
         rows = [names]
     inches = (4.1 * len(columns) + 2.6, sum(max(2.4, 0.25 * len(members) + 1) for members in rows) + 0.8)
     figure = new_figure(figsize=inches, layout="constrained")
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontsize=13, fontweight="bold")
     grids = figure.subplots(len(rows), len(columns), sharey="row", squeeze=False)
     for panels, members in zip(grids, rows, strict=True):
-        for axes, (label, sweeps) in zip(panels, columns, strict=True):
+        for axes, (label, sweeps) in zip(panels, columns.items(), strict=True):
             _draw(axes, [sweep for sweep in sweeps if sweep.verifier in members])
             axes.set_xlabel(label, color=MUTED, fontsize=9)
-        on_trees = found.tree and f"draft trees, {found.tree.siblings.value} siblings"
+        on_trees = tree and f"draft trees, {tree.siblings.value} siblings"
         panels[0].set_title(on_trees or _row_title(members[0]), loc="left", color=INK, fontsize=10)
         panels[0].set_ylabel("tokens per call", color=MUTED, fontsize=9)
         panels[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9, frameon=False)

@@ -7,7 +7,8 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, cache
 from spec_oracle.audit.isolation import Isolation, audit_apart
-from spec_oracle.report import audit_to_json, formatted
+from spec_oracle.report import audit_to_json
+from spec_oracle.report.audit_text import audit_to_text
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
 
@@ -51,7 +52,7 @@ def test_a_result_is_reused_and_says_so_until_a_line_changes(here):
     assert (first.as_on, again.as_on) == ("", today)
     assert again.checks == first.checks
     assert f"kept_rule:verify: lossless, as on {today}" in lines
-    assert f"as on {today}: kept_rule:verify" in formatted(report, "text")
+    assert f"as on {today}: kept_rule:verify" in audit_to_text(report)
     assert audit_to_json(report)["subjects"][0]["as_on"] == today
     for file in (here / "kept_rule.py", here / "kept_helper.py"):
         file.write_text(file.read_text() + "\n# changed\n")

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from spec_oracle.cli import main
-from spec_oracle.efficiency import DraftTrees, sweeps
-from spec_oracle.efficiency.trees import FanOuts
+from spec_oracle.efficiency import sweeps
+from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 from spec_oracle.toy import Instance
 
 CODE = """
@@ -73,9 +73,9 @@ def test_plots_over_trees_mark_lossy_rules_and_name_the_levels(capsys, tmp_path)
 def test_a_sweep_over_levels_ends_at_the_tree_itself():
     tree = DraftTrees(FanOuts.named("fan-outs 2, 2"))
     instance = Instance.random(2, 2, num_paths=2, seed=2)
-    found = sweeps(instance, ("eagle", "traversal"), tree)
-    assert found.by_paths == ()
-    for sweep in found.by_length:
+    ((label, found),) = sweeps(instance, ("eagle", "traversal"), tree).items()
+    assert label == "levels of the tree  (fan-outs 2, 2)"
+    for sweep in found:
         assert sweep.at == (1, 2)
         assert [str(point.tree.shape) for point in sweep.points] == ["K = 2, L = 1", "fan-outs 2, 2"]
         assert sweep.block_efficiency[0] < sweep.block_efficiency[1] <= sweep.optimum[1] + 1e-12

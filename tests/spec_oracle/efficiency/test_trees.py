@@ -8,8 +8,8 @@ import verifiers
 from lab.design.combinations import COMBINATIONS
 from lab.design.models import Models
 from spec_oracle.cli import main
-from spec_oracle.efficiency import DraftTrees, efficiencies
-from spec_oracle.efficiency.trees import FanOuts
+from spec_oracle.efficiency import efficiencies
+from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.spec_oracle.test_plain_words import require_plain

@@ -7,8 +7,8 @@ import pytest
 
 from spec_oracle.cli import main
 from spec_oracle.efficiency import sweeps
-from spec_oracle.errors import InvalidInputError
-from spec_oracle.report.plot import MissingExtraError, save_sweeps
+from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.report.plot import save_sweeps
 from spec_oracle.toy import Instance
 
 NAMES = ("token", "block", "greedy_multipath_block", "greedy_block", "top_draft")
@@ -42,7 +42,7 @@ def test_a_file_that_cannot_be_written(tmp_path, name):
 
 def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'spec-oracle\[plot\]'"):
+    with pytest.raises(SpecOracleError, match=r"pip install 'spec-oracle\[plot\]'"):
         save_sweeps(tmp_path / "out.png", "", sweeps(INSTANCE, ("token",)))
 
 
