@@ -8,7 +8,7 @@ from spec_oracle.exact import interception
 
 ROOT = Path(interception.__file__).parent
 PACKAGE = interception.__name__
-LAYERS = ["run", "symbols", "draws", ("products", "races"), "algebra", "libraries", "calls"]
+LAYERS = ["run", "symbols", "draws", "races", "algebra", "libraries", "calls"]
 
 
 def modules():
