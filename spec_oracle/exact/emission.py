@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import factorial, prod
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from spec_oracle.exact.call import (
 from spec_oracle.exact.completions import Gap, largest_gap
 from spec_oracle.exact.drafting import Drafting, draft_paths, next_draft_law, require_few_drafts
 from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions, enumerate_branches
-from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.text import decoded_law
 from spec_oracle.notebook import number, table
 from spec_oracle.toy import Context, Instance
@@ -197,7 +197,6 @@ def _enumerated_masses(
     vocab = numbers.vocab_size
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
-        require_time(end)
         drafts = table.drafts(rows)
         verdict, _ = call_verifier(bound, drafts, decisions, fresh_state(bound, len(rows)))
         path = drafts.path_to(chosen.from_numpy(checked_node(verdict, drafts, chosen)))
@@ -206,9 +205,8 @@ def _enumerated_masses(
         return path, checked_next_token(verdict, drafts, chosen)
 
     masses = no_mass(numbers, table.law.probability)
-    for branches in enumerate_branches(
-        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen, leave_open=not looks
-    ):
+    how: dict[str, Any] = {"max_rows": table.batch_rows, "arithmetic": chosen, "end": end}
+    for branches in enumerate_branches(run, table.law.probability, leave_open=not looks, **how):
         path, following = branches.result
         tokens, tau = chosen.to_numpy(path.tokens), chosen.to_numpy(path.lengths)
         if (tau > numbers.draft_length).any():
