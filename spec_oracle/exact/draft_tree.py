@@ -36,7 +36,7 @@ from spec_oracle.exact.enumeration import (
     ScriptedDecisions,
     enumerate_branches,
 )
-from spec_oracle.exact.errors import OutOfTimeError, TooManyBranchesError
+from spec_oracle.exact.errors import NotInTimeError, TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, OPEN, Alike, NotAlikeError, Stand, require_alike
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Path, Paths, Siblings
@@ -147,7 +147,7 @@ def conditional_laws(
                 for row, outcome in _outcomes(branches):
                     found[row].append(outcome)
             return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
-        except OutOfTimeError:  # more outcomes take longer
+        except NotInTimeError:  # more outcomes take longer
             raise
         except (TooManyBranchesError, NotAlikeError) as error:
             refused = error

@@ -18,7 +18,7 @@ import numpy as np
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import ContractError, SpecOracleError, decided_for
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
-from spec_oracle.exact.errors import OutOfTimeError, TooManyBranchesError, require_time
+from spec_oracle.exact.errors import NotInTimeError, TooManyBranchesError, require_time
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from spec_oracle.places import running_at
 from verifiers.arrays import Array, is_nan, minimum_one, positive_part
@@ -182,8 +182,9 @@ class _Decided:
 def _totals(weights: Numbers) -> Numbers:
     """Return the sums over the last axis, which is kept; of few columns numpy adds these much faster."""
     if 0 < weights.shape[-1] < _FEW_COLUMNS:
-        return reduce(np.add, np.moveaxis(weights, -1, 0))[..., None]
-    return weights.sum(axis=-1, keepdims=True)
+        totals: Numbers = reduce(np.add, np.moveaxis(weights, -1, 0))[..., None]
+        return totals
+    return np.asarray(weights.sum(axis=-1, keepdims=True))
 
 
 def _require_rationals(asked: Numbers, decision: int) -> None:
@@ -268,7 +269,7 @@ def enumerate_branches(
     Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
     randomness from elsewhere, `ContractError` for floats among rationals and for decisions that are not those
     of all rows, `TooManyBranchesError` where a decision follows one of which few outcomes are run, or where
-    the decisions of one call have too many; `OutOfTimeError` at the ``end``, and as soon as it is far away.
+    the decisions of one call have too many; `NotInTimeError` at the ``end``, and as soon as it is far away.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
@@ -315,7 +316,7 @@ class _Pace:
     started: float = field(default_factory=lambda: time.process_time())  # noqa: PLW0108  (tests replace it)
 
     def require_time(self, more: int, outcomes: Callable[[], float]) -> None:
-        """Raise `OutOfTimeError` at the end, or where about so many ``outcomes`` would take far longer.
+        """Raise `NotInTimeError` at the end, or where about so many ``outcomes`` would take far longer.
 
         They are counted once, when it is known what a row takes; ``more`` rows come next.
         """
@@ -325,7 +326,7 @@ class _Pace:
             if took > _FIRST_PART * allowed:
                 self.is_estimated = True
                 if outcomes() * took > _FAR * allowed * self.rows:
-                    raise OutOfTimeError("far more outcomes than can be run in this time")
+                    raise NotInTimeError("far more outcomes than can be run in this time")
         self.rows += more
 
 

@@ -37,7 +37,7 @@ class TooManyBranchesError(NotTracedError):
     """The code under test has more outcomes, decisions in a run, or work in all than was allowed."""
 
 
-class OutOfTimeError(TooManyBranchesError):
+class NotInTimeError(TooManyBranchesError):
     """It has more outcomes than can be run in the time that was allowed."""
 
 
@@ -65,9 +65,9 @@ _deadline = lru_cache(maxsize=16)(Deadline)
 
 
 def require_time(end: float) -> None:
-    """Raise `OutOfTimeError` from the processor time ``end`` on."""
+    """Raise `NotInTimeError` from the processor time ``end`` on."""
     if _deadline(end).is_over():
-        raise OutOfTimeError("the time for this distribution is over")
+        raise NotInTimeError("the time for this distribution is over")
 
 
 class CannotTraceError(NotTracedError):

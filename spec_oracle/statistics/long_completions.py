@@ -268,9 +268,9 @@ def by(name: str) -> str:
 def point_masses(proposed: Sequence[int | None], cells: int) -> Floats:
     """Return q [T, C] of a drafter that proposes one cell, or nothing, each time."""
     q = np.full((len(proposed), cells), np.nan)
-    known = [place for place, cell in enumerate(proposed) if cell is not None]
-    q[known] = 0.0
-    q[known, [proposed[place] for place in known]] = 1.0
+    known = {place: cell for place, cell in enumerate(proposed) if cell is not None}
+    q[[*known]] = 0.0
+    q[[*known], [*known.values()]] = 1.0
     return q
 
 

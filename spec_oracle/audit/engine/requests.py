@@ -169,7 +169,7 @@ class Requests:
             places, cells = np.array([place for place, *_ in found]), np.zeros(len(found), np.int64)
             for place, kind in enumerate(kinds):
                 here = np.flatnonzero(places == place)
-                cells[here] = starts[place] + kind.of([found[number][1:] for number in here])
+                cells[here] = starts[place] + kind.of([found[number][1:] for number in here.tolist()])
             return cells
 
         return OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of)

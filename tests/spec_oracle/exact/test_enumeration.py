@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact import DecisionError, enumerate_branches
-from spec_oracle.exact.errors import OutOfTimeError
+from spec_oracle.exact.errors import NotInTimeError
 
 
 def outcomes(run, probability, max_rows=1000):
@@ -131,7 +131,7 @@ def test_what_has_far_too_many_outcomes_is_given_up_early(a_microsecond_a_row):
         return sum(decisions.categorical(np.ones((len(rows), 3))) for _ in range(25))
 
     slow, spent = a_microsecond_a_row(run)
-    with pytest.raises(OutOfTimeError, match="far more outcomes than can be run in this time"):
+    with pytest.raises(NotInTimeError, match="far more outcomes than can be run in this time"):
         list(enumerate_branches(slow, np.full(2, 0.5), max_rows=1000, end=1.0))
     assert spent[0] < 0.1
 
