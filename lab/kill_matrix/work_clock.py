@@ -21,7 +21,7 @@ READ: Final = 10
 """Microseconds of a look at the clock: tracing looks once a random number or a comparison of one."""
 
 CALL: Final = 100
-"""Microseconds of a call of code under test."""
+"""Microseconds of a call of code under test; rows along a completion count as a call each, or two."""
 
 REQUEST: Final = 20
 """Microseconds of each request of a call that verifies or decodes several."""
@@ -61,6 +61,7 @@ def counted() -> Iterator[WorkClock]:
     """
     clock = WorkClock()
     call, session, raising = SamplerCode.__call__, EngineCode.session, threads._as_errors  # noqa: SLF001
+    rows_along = EngineCode.rows_along
 
     def counted_call(code: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
         clock.spend(REQUEST * drafts.batch)
@@ -69,6 +70,11 @@ def counted() -> Iterator[WorkClock]:
     def counted_session(code: Any, prompt: Any, tokens: int, seeds: Any) -> Any:
         clock.spend(REQUEST * len(seeds))
         return session(code, prompt, tokens, seeds)
+
+    def counted_rows(code: Any, prompt: Any, completion: Any) -> Any:
+        calls = 1 if code.has("rows_along") else 2  # to make a row, and to check it
+        clock.spend(calls * CALL * len(completion))
+        return rows_along(code, prompt, completion)
 
     def counted_raising() -> Any:
         clock.spend(CALL)
@@ -81,6 +87,7 @@ def counted() -> Iterator[WorkClock]:
             (threads, "_as_errors", counted_raising),
             (SamplerCode, "__call__", counted_call),
             (EngineCode, "session", counted_session),
+            (EngineCode, "rows_along", counted_rows),
             *((time, name, clock.read) for name in CLOCKS),
         ):
             patches.enter_context(mock.patch.object(owner, name, replacement))

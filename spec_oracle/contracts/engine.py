@@ -195,12 +195,20 @@ class EngineCode:
     def rows_along(self, prompt: Ids, completion: Ids) -> Floats:
         """Return the distribution of each token of a completion, float64 [T, V]; none of them is kept."""
         contexts = [prompt + completion[:end] for end in range(len(completion))]
-        if not self.has("rows_along"):
-            return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
+        method = "rows_along" if self.has("rows_along") else "next_token_probs"
         with raising():
-            rows = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
-        each = zip(rows, contexts, strict=True)
-        return np.stack([self.checked_row(row, context, "rows_along") for row, context in each])
+            if method == "rows_along":
+                returned = [copied(row) for row in self.engine.rows_along(list(prompt), list(completion))]
+            else:
+                returned = [copied(self.engine.next_token_probs(list(context))) for context in contexts]
+            rows = [as_float64(row) for row in returned]
+        if {row.shape for row in rows} == {(self.vocab_size,)} and len(rows) == len(contexts):
+            stacked = np.stack(rows)
+            totals = stacked.sum(axis=1, keepdims=True)
+            if (np.isfinite(stacked) & (stacked >= 0)).all() and (abs(totals - 1) <= ROW_TOLERANCE).all():
+                return np.asarray(stacked / totals)
+        checked = zip(returned, contexts, strict=True)
+        return np.stack([self.checked_row(row, context, method) for row, context in checked])
 
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
         """Return the law of completions of target-only decoding, from the rows that the engine reports."""

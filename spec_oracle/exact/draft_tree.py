@@ -36,7 +36,7 @@ from spec_oracle.exact.enumeration import (
     ScriptedDecisions,
     enumerate_branches,
 )
-from spec_oracle.exact.errors import TooManyBranchesError, require_time
+from spec_oracle.exact.errors import NotInTimeError, TooManyBranchesError
 from spec_oracle.exact.representatives import (
     FEW_OF_A_BATCH,
     OPEN,
@@ -120,7 +120,6 @@ def conditional_laws(
     chosen = arithmetic(array=array, dtype=dtype)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
-        require_time(end)
         return verified_path(verifier, converted(drafts.take(rows), chosen), decisions, chosen)
 
     numbers = 2 * (drafts.places + 1) * drafts.vocab_size
@@ -134,12 +133,15 @@ def conditional_laws(
             leave_open=True,
             looked_at=drafts.tokens,
             few=few,
+            end=end,
         )
         try:
             for branches in every_branch:
                 for row, outcome in _outcomes(branches):
                     found[row].append(outcome)
             return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
+        except NotInTimeError:  # more outcomes take longer
+            raise
         except (TooManyBranchesError, NotAlikeError) as error:
             refused = error
     raise refused
@@ -169,6 +171,9 @@ def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
 def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator[tuple[int, Outcome]]:
     """Yield the request and the outcome of every finished branch."""
     path, following = branches.result
+    if not isinstance(following, OpenToken) and not any(branches.represented):
+        yield from _equal_ones(branches.rows, path, following, branches.weight)
+        return
     accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
     prefixes = [tuple(tokens[:length]) for tokens, length in accepted]
     for number, (row, weight, known) in enumerate(
@@ -184,6 +189,18 @@ def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
         stands = opened if stand is None else (stand, *opened)
         yield row, Branch(weight, (prefixes[number], token), stands, alike)
+
+
+def _equal_ones(
+    rows: Integers, path: Path, following: Integers, weight: Floats
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield each outcome of each request once, with the probability of all branches that have it."""
+    lengths = path.lengths[:, None]
+    tokens = np.where(np.arange(path.tokens.shape[1]) < lengths, path.tokens, 0)
+    found, kinds = np.unique(np.column_stack([rows, lengths, following, tokens]), axis=0, return_inverse=True)
+    masses = np.bincount(kinds.ravel(), weight)
+    for (row, length, token, *prefix), mass in zip(found.tolist(), masses.tolist(), strict=True):
+        yield row, Branch(mass, (tuple(prefix[:length]), token))
 
 
 @dataclass(frozen=True)

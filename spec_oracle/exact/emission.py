@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import factorial, prod
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from spec_oracle.exact.call import (
 from spec_oracle.exact.completions import Gap
 from spec_oracle.exact.drafting import Drafting, draft_paths, next_draft_law, require_few_drafts
 from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions, enumerate_branches
-from spec_oracle.exact.errors import require_time
 from spec_oracle.exact.text import DecodedLaw, decoded_law
 from spec_oracle.notebook import number, table
 from spec_oracle.toy import Context, Instance
@@ -187,13 +187,11 @@ def _enumerated_masses(
     vocab = numbers.vocab_size
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Path, OpenToken | Integers]:
-        require_time(end)
         return verified_path(bound, table.drafts(rows), decisions, chosen)
 
     masses = no_mass(numbers, table.law.probability)
-    for branches in enumerate_branches(
-        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen, leave_open=not looks
-    ):
+    how: dict[str, Any] = {"max_rows": table.batch_rows, "arithmetic": chosen, "end": end}
+    for branches in enumerate_branches(run, table.law.probability, leave_open=not looks, **how):
         path, following = branches.result
         tokens, tau = chosen.to_numpy(path.tokens), chosen.to_numpy(path.lengths)
         if (tau > numbers.draft_length).any():

@@ -4,9 +4,12 @@ It follows scripts, for whole batches of branches (docs/theory.md, "Enumeration"
 of the code is involved.
 """
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from numbers import Rational
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -15,7 +18,7 @@ import numpy as np
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import ContractError, SpecOracleError, decided_for
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
-from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.errors import NotInTimeError, TooManyBranchesError, require_time
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from spec_oracle.places import running_at
 from verifiers.arrays import Array, is_nan, minimum_one, positive_part
@@ -23,6 +26,13 @@ from verifiers.arrays import Array, is_nan, minimum_one, positive_part
 T = TypeVar("T")
 
 MASS_TOLERANCE = 1e-9
+
+_FIRST_PART, _LEAST_ROWS, _WAYS, _FAR = 1 / 16, 100, 5, 8
+"""After this part of the time, and so many rows, outcomes are counted on so many ways. It ends there if they
+would take so many times the time."""
+
+_FEW_COLUMNS = 8
+"""Columns below which numpy's sum of a row adds one number after the other."""
 
 _MOST_NUMBERS = 1 << 27
 """Probabilities that are held at once for the outcomes of one request: 1 GiB of them."""
@@ -98,10 +108,11 @@ class ScriptedDecisions:
     def categorical(self, weights: Array) -> Array:
         """Answer with an index from the script; refuses negative, NaN and all-zero weights."""
         weight = self._of_all(weights)
-        _refuse(is_nan(weight), self._position, "a weight is NaN")
-        _refuse(weight < 0, self._position, "a weight is negative")
+        if not (weight >= 0).all():
+            _refuse(is_nan(weight), self._position, "a weight is NaN")
+            _refuse(weight < 0, self._position, "a weight is negative")
         weight = self._chosen.chances(weight)
-        total = weight.sum(axis=-1, keepdims=True)
+        total = _totals(weight)
         _refuse(total <= 0, self._position, "all weights are zero")
         chances, is_first = weight / total, self._leave_open and self.open is None
         if is_first and weight.ndim == 2 and self._position == len(self._script) and self._is_open(chances):
@@ -158,13 +169,22 @@ class _Decided:
         """Raise `DecisionError` unless the code asks what it asked before, in the same place."""
         same = asked.shape[:2] == self.outcomes.shape
         if same:
-            now = np.take_along_axis(asked, self.outcomes[:, :, None], axis=2)[:, :, 0]
-            same = bool((abs(now.astype(np.float64) - self.chances) <= MASS_TOLERANCE).all())
+            now = asked.reshape(-1, asked.shape[2])[np.arange(self.outcomes.size), self.outcomes.ravel()]
+            off = now.astype(np.float64, copy=False) - self.chances.ravel()
+            same = bool((abs(off) <= MASS_TOLERANCE).all())
         if not same:
             raise DecisionError(
                 f"decision {position}: its probabilities changed between two runs with the same inputs and "
                 "earlier decisions; verify must take all randomness from its DecisionSource"
             )
+
+
+def _totals(weights: Numbers) -> Numbers:
+    """Return the sums over the last axis, which is kept; of few columns numpy adds these much faster."""
+    if 0 < weights.shape[-1] < _FEW_COLUMNS:
+        totals: Numbers = reduce(np.add, np.moveaxis(weights, -1, 0))[..., None]
+        return totals
+    return np.asarray(weights.sum(axis=-1, keepdims=True))
 
 
 def _require_rationals(asked: Numbers, decision: int) -> None:
@@ -220,9 +240,11 @@ class _Unfinished:
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
-            rows = slice(start, start + size)
-            script = [answer.of_rows(rows) for answer in self.script]
-            yield _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
+            yield self.part(slice(start, start + size))
+
+    def part(self, rows: slice) -> "_Unfinished":
+        script = [answer.of_rows(rows) for answer in self.script]
+        return _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
 
 
 def enumerate_branches(
@@ -234,28 +256,30 @@ def enumerate_branches(
     leave_open: bool = False,
     looked_at: Integers | None = None,
     few: int = FEW_OF_A_BATCH,
+    end: float = math.inf,
 ) -> Iterator[Branches[T]]:
     """Run ``run(rows, decisions)`` on every outcome of its decisions.
 
     ``probability`` [N] is the mass of each input row; ``rows`` selects input rows, with repetition, at most
     ``max_rows`` at a time. Yields finished branches whose weights sum to ``probability`` row by row; with
     ``leave_open`` their results may hold an `OpenToken`. With ``looked_at`` [N, n], ids at which the code may
-    look, some of more than ``few`` outcomes are run: see `representatives`.
+    look, some of more than ``few`` outcomes are run: see `representatives`. ``end`` is the processor time up
+    to which they are run.
 
     Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
     randomness from elsewhere, `ContractError` for floats among rationals and for decisions that are not those
     of all rows, `TooManyBranchesError` where a decision follows one of which few outcomes are run, or where
-    the decisions of one call have too many.
+    the decisions of one call have too many; `NotInTimeError` at the ``end``, and as soon as it is far away.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
     start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
-    unfinished = list(start.pieces(max_rows))
-    while unfinished:
-        branch = unfinished.pop()
+    unfinished, pace = list(start.pieces(max_rows)), _Pace(end)
+
+    def step(branch: _Unfinished) -> T | _Unfinished:
         decisions = ScriptedDecisions(branch.script, len(branch.rows), arithmetic, leave_open=leave_open)
         try:
-            result = run(branch.rows, decisions)
+            return run(branch.rows, decisions)
         except Exception as error:
             if isinstance(error, _Undecided):
                 chances = error.chances
@@ -263,7 +287,14 @@ def enumerate_branches(
                 chances = decisions.open.chances[:, None]
             else:
                 raise
-            unfinished.extend(_expand(branch, chances, looked_at, few).pieces(max_rows))
+            return _expand(branch, chances, looked_at, few)
+
+    while unfinished:
+        branch = unfinished.pop()
+        pace.require_time(len(branch.rows), partial(_outcomes_about, step, start))
+        result = step(branch)
+        if isinstance(result, _Unfinished):
+            unfinished.extend(result.pieces(max_rows))
             continue
         np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
         yield Branches(branch.rows, branch.weight, result, branch.represented)
@@ -273,6 +304,48 @@ def enumerate_branches(
             f"draft tuple {worst}: the outcomes sum to probability {mass_out[worst]:.12g}, expected "
             f"{mass_in[worst]:.12g}; verify takes randomness from elsewhere, or mixes up requests"
         )
+
+
+@dataclass
+class _Pace:
+    """How fast outcomes are run, up to the processor time ``end``: ``rows`` of batches so far."""
+
+    end: float
+    rows: int = 0
+    is_estimated: bool = False
+    started: float = field(default_factory=lambda: time.process_time())  # noqa: PLW0108  (tests replace it)
+
+    def require_time(self, more: int, outcomes: Callable[[], float]) -> None:
+        """Raise `NotInTimeError` at the end, or where about so many ``outcomes`` would take far longer.
+
+        They are counted once, when it is known what a row takes; ``more`` rows come next.
+        """
+        require_time(self.end)
+        if self.end < math.inf and self.rows >= _LEAST_ROWS and not self.is_estimated:
+            took, allowed = time.process_time() - self.started, self.end - self.started
+            if took > _FIRST_PART * allowed:
+                self.is_estimated = True
+                if outcomes() * took > _FAR * allowed * self.rows:
+                    raise NotInTimeError("far more outcomes than can be run in this time")
+        self.rows += more
+
+
+def _outcomes_about(step: Callable[[_Unfinished], object], start: _Unfinished) -> float:
+    """Return about how many outcomes all rows have, by random outcomes of some: Knuth, 1975.
+
+    The product of the numbers of outcomes on one way has as its mean how many there are. The median of some
+    ways is less where few ways are long: then too few are counted.
+    """
+    rng, found = np.random.default_rng(0), list[float]()
+    rows = np.flatnonzero(start.weight > 0)
+    for row in rng.choice(rows, _WAYS).tolist():
+        product, after = 1.0, step(start.part(slice(row, row + 1)))
+        while isinstance(after, _Unfinished):
+            product *= len(after.rows)
+            one = int(rng.integers(len(after.rows)))
+            after = step(after.part(slice(one, one + 1)))
+        found.append(product)
+    return len(rows) * float(np.median(found))
 
 
 def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int) -> _Unfinished:

@@ -37,6 +37,10 @@ class TooManyBranchesError(NotTracedError):
     """The code under test has more outcomes, decisions in a run, or work in all than was allowed."""
 
 
+class NotInTimeError(TooManyBranchesError):
+    """It has more outcomes than can be run in the time that was allowed."""
+
+
 @dataclass
 class Deadline:
     """An ``end`` of processor time, which takes longer to ask for than the time of day.
@@ -61,9 +65,9 @@ _deadline = lru_cache(maxsize=16)(Deadline)
 
 
 def require_time(end: float) -> None:
-    """Raise `TooManyBranchesError` from the processor time ``end`` on."""
+    """Raise `NotInTimeError` from the processor time ``end`` on."""
     if _deadline(end).is_over():
-        raise TooManyBranchesError("the time for this distribution is over")
+        raise NotInTimeError("the time for this distribution is over")
 
 
 class CannotTraceError(NotTracedError):

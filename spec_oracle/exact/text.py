@@ -24,7 +24,6 @@ from spec_oracle.exact.call import (
 from spec_oracle.exact.completions import Gap, largest_gap
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
-from spec_oracle.exact.errors import require_time
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.model import require_memory
 from spec_oracle.validation import is_whole, require_whole
@@ -215,7 +214,6 @@ class _FurtherCalls:
         states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
 
         def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers, State]:
-            require_time(self._end)
             drafts = table.drafts(rows % tuples)
             state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
             verdict, state = call_verifier(self._verifier, drafts, decisions, state)
@@ -224,7 +222,7 @@ class _FurtherCalls:
         probability = np.concatenate([table.law.probability * item.mass for item in items])
         continuations = []
         for branches in enumerate_branches(
-            run, probability, max_rows=table.batch_rows, arithmetic=self._chosen
+            run, probability, max_rows=table.batch_rows, arithmetic=self._chosen, end=self._end
         ):
             tau, emitted, state = branches.result
             after = [self._chosen.to_numpy(array) for array in state]

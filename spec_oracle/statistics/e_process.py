@@ -153,12 +153,15 @@ def _log_rising_ratio(n: Integers, x: Floats) -> Floats:
     lgamma(x) = (x - 1/2) log x - x + const + 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7) is
     exact to rounding, and the difference of its leading terms is (n + x - 1/2) log(1 + n/x) - n.
     """
-    large = np.maximum(x, STIRLING_FROM)
-    tails = _stirling_tail(np.add(n, large, dtype=np.float64)) - _stirling_tail(large)
-    by_series = (n + large - 0.5) * np.log1p(n / large) - n + tails
-    small = np.minimum(x, STIRLING_FROM)
-    by_definition = scipy.special.gammaln(n + small) - scipy.special.gammaln(small) - n * np.log(small)
-    return np.asarray(np.where(x >= STIRLING_FROM, by_series, by_definition), dtype=np.float64)
+    counts, over = np.broadcast_arrays(np.asarray(n, dtype=np.float64), x)
+    is_large, found = over >= STIRLING_FROM, np.empty(over.shape)
+    large, small = over[is_large], over[~is_large]
+    n_of_large, n_of_small = counts[is_large], counts[~is_large]
+    tails = _stirling_tail(n_of_large + large) - _stirling_tail(large)
+    found[is_large] = (n_of_large + large - 0.5) * np.log1p(n_of_large / large) - n_of_large + tails
+    gammas = scipy.special.gammaln(n_of_small + small) - scipy.special.gammaln(small)
+    found[~is_large] = gammas - n_of_small * np.log(small)
+    return found
 
 
 def _stirling_tail(x: Floats) -> Floats:

@@ -267,19 +267,28 @@ def by(name: str) -> str:
 
 def point_masses(proposed: Sequence[int | None], cells: int) -> Floats:
     """Return q [T, C] of a drafter that proposes one cell, or nothing, each time."""
-    q = np.zeros((len(proposed), cells))
-    for place, cell in enumerate(proposed):
-        q[place, cell] = 1.0
-        if cell is None:
-            q[place] = np.nan
+    q = np.full((len(proposed), cells), np.nan)
+    known = {place: cell for place, cell in enumerate(proposed) if cell is not None}
+    q[[*known]] = 0.0
+    q[[*known], [*known.values()]] = 1.0
     return q
 
 
 def proposed_by_n_gram(text: Sequence[T], gram: int = 2) -> T | None:
     """Return the token that followed the last ``gram`` ones when they came before, None if they did not."""
-    last = tuple(text[-gram:])
-    ends = range(len(text) - 1, gram - 1, -1)
-    return next((text[end] for end in ends if tuple(text[end - gram : end]) == last), None)
+    return proposed_along(text, len(text), gram)[-1]
+
+
+def proposed_along(text: Sequence[T], start: int, gram: int = 2) -> list[T | None]:
+    """Return the same after each beginning of a text, from ``start`` tokens up to all of it."""
+    followed, found = dict[tuple[T, ...], T](), list[T | None]()
+    for end in range(len(text) + 1):
+        last = tuple(text[max(end - gram, 0) : end])
+        if end >= start:
+            found.append(followed.get(last))
+        if gram <= end < len(text):
+            followed[last] = text[end]
+    return found
 
 
 def _uniforms(masses: Floats, keys: Floats, came: Integers, parts: Floats) -> Floats:

@@ -105,11 +105,12 @@ class ByOrder:
         size, every = self.counts.shape[1], np.arange(len(cells))
         hot = np.zeros((len(cells), *self.counts.shape), dtype=np.int64)
         hot[every, given, cells] = 1
-        before = (self.counts + np.cumsum(hot, axis=0) - hot)[every, given][:, None, :]
-        a = concentrations(size)[:, None]
-        ratio = (before * size + a) / (before.sum(axis=2, keepdims=True) + a)
-        price = np.log1p(doubt[:, None] * np.ptp(ratio, axis=2))
-        self.log_e = self.log_e + (np.log(ratio[every, :, cells]) - price).sum(axis=0)
+        before = (self.counts + np.cumsum(hot, axis=0) - hot)[every, given]
+        a = concentrations(size)
+        own, spread = (size * one[:, None] for one in (before[every, cells], np.ptp(before, axis=1)))
+        total = before.sum(axis=1)[:, None] + a
+        gain = np.log((own + a) / total) - np.log1p(doubt[:, None] * spread / total)
+        self.log_e = self.log_e + gain.sum(axis=0)
         self.counts = self.counts + hot.sum(axis=0)
         self.doubt += float(doubt.sum())
 
@@ -152,6 +153,7 @@ class ByPlace:
 
     def __post_init__(self) -> None:
         self.log_e = np.zeros((len(self.counts), len(DEFECT_SIZES)))
+        self._without_price = np.zeros_like(self.log_e)
 
     def observe(self, u: Floats, places: Integers, doubt: Floats) -> None:
         """Add tokens int [T] that came at these places."""
@@ -161,12 +163,13 @@ class ByPlace:
         given = places % self.period if self.period else np.minimum(places - 1, len(self.counts) - 1)
         cells = np.asarray(u * size, dtype=np.int64)
         self.doubt += float(doubt.sum())
-        counts = self.counts.copy()
-        np.add.at(counts, (given, cells), 1)
-        before, after = log_e_values_by_size([self.counts, counts], np.full(size, 1 / size))
+        groups, number = np.unique(given, return_inverse=True)
+        np.add.at(self.counts, (given, cells), 1)
+        found = log_e_values_by_size(self.counts[groups], np.full(size, 1 / size))
         # A law within ``doubt`` makes the mean of a bet 1 + doubt size at most: it is divided by that.
-        price = np.bincount(given, np.log1p(doubt * size), minlength=len(counts))
-        self.counts, self.log_e = counts, self.log_e + (after - before) - price[:, None]
+        price = np.bincount(number, np.log1p(doubt * size))
+        self.log_e[groups] += found - self._without_price[groups] - price[:, None]
+        self._without_price[groups] = found
 
     @property
     def tokens(self) -> int:
@@ -228,9 +231,9 @@ class ByRow:
             return
         fresh: dict[bytes, Integers] = {}
         prices: dict[bytes, float] = defaultdict(float)
-        for row, cell, off in zip(masses, came.tolist(), doubt.tolist(), strict=True):
-            if not np.isfinite(row).all() or off > LEAST_DOUBT * LEAST_CHANCE:
-                continue
+        is_judged = np.isfinite(masses).all(axis=1) & (doubt <= LEAST_DOUBT * LEAST_CHANCE)
+        judged = masses[is_judged], came[is_judged].tolist(), doubt[is_judged].tolist()
+        for row, cell, off in zip(*judged, strict=True):
             key = row.tobytes()
             if key not in self.counts:
                 if len(self.counts) >= MOST_ROWS:

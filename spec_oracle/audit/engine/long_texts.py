@@ -34,7 +34,7 @@ from spec_oracle.statistics.long_completions import (
     by_probability,
     joined,
     point_masses,
-    proposed_by_n_gram,
+    proposed_along,
 )
 
 # Tokens of the completions of `long-texts`, halved down to the least where an engine raises.
@@ -109,8 +109,8 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    batches = _limited(Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT), context.inputs.long)
-    read.sample(batches, ENGINE_LONG_SHARE * context.budget)
+    batches = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER)
+    read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
@@ -202,7 +202,8 @@ class _Read:
                 self._judge_together()
             # Other work on the machine makes it slower, and is no reason to look at less.
             took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
-            is_late = took > seconds * (1 if self.evidence.tokens - tokens >= least else overrun)
+            came = self.evidence.tokens - tokens + sum(len(one.came) for one in self._scored_so_far)
+            is_late = took > seconds * (1 if came >= least else overrun)
             is_enough = self.completions >= most or is_decided(self, self.rate)
             are_judged = self.evidence.tokens >= wanted or bool(self.ruled_out)
             if is_late or self.is_short or (is_enough and are_judged):
@@ -316,7 +317,7 @@ class _Read:
         order, place = by_probability(rows)
         came = place[np.arange(len(completion)), completion]
         text, prompt = (*case.prompt, *completion), len(case.prompt)
-        proposed = [proposed_by_n_gram(text[: prompt + end]) for end in range(len(completion))]
+        proposed = proposed_along(text[:-1], prompt)
         cells = [None if token is None else int(place[end, token]) for end, token in enumerate(proposed)]
         drafts = {N_GRAM: point_masses(cells, rows.shape[1])}
         if case.code.has("draft_probs"):

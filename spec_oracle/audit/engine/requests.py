@@ -166,8 +166,11 @@ class Requests:
         starts = np.cumsum([0, *(len(kind.law) for kind in kinds[:-1])])
 
         def of(found: Sequence[tuple[int, Ids, Ids]]) -> NDArray[np.int64]:
-            cells = [starts[place] + kinds[place].of([tuple(pair)])[0] for place, *pair in found]
-            return np.array(cells, np.int64)
+            places, cells = np.array([place for place, *_ in found]), np.zeros(len(found), np.int64)
+            for place, kind in enumerate(kinds):
+                here = np.flatnonzero(places == place)
+                cells[here] = starts[place] + kind.of([found[number][1:] for number in here.tolist()])
+            return cells
 
         return OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of)
 

@@ -161,9 +161,10 @@ def _experiment(requests: Requests, one: GoingOn) -> Experiment:
     expected = one.law(code.law) if one.edits else {}
 
     def trace(most_runs: int, end: float) -> TracedOutcome:
-        if not one.edits:
+        found = replace(traced(asked, most_runs, end), many=None)
+        if not one.edits:  # both turns have more outcomes: where these are too many, no others need be run
             expected.update(one.law(partial(_alone, code, most_runs, end)))
-        return replace(traced(asked, most_runs, end), many=None)
+        return found
 
     return Experiment(
         f"{one.case.label}, {one.what}",

@@ -29,7 +29,7 @@ from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
-from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError, require_time
+from spec_oracle.exact.errors import NotInTimeError, NotTracedError, require_time
 from verifiers import Drafts, traits_of
 from verifiers.errors import InvalidInputError
 
@@ -178,9 +178,8 @@ def _laws(subject: RuleSubject, slow: SlowSizes, place: Place, until: float) -> 
         with raising():
             how = {"array": subject.array, "dtype": shape.dtype}
             return conditional_laws(subject.rule, Drafts.of_paths(*place.batch.arrays), **how, end=until)
-    except TooManyBranchesError:
-        if time.process_time() > until:
-            slow.add(size, seconds)
+    except NotInTimeError:
+        slow.add(size, seconds)
         raise
     except InvalidInputError as error:
         raise NotTracedError(f"the rule does not take this size: {error}") from None

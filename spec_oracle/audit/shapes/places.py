@@ -34,9 +34,8 @@ from verifiers import Paths, Siblings
 SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left for one of the shapes that have pairs of values.
 # Share of the budget for all shapes that have pairs of values: the last ones have few new pairs.
 SHAPES_PAIRS_SHARE: Final = 0.25
-# Share of the budget for the cheapest shapes of values that were not tried, and of its rest for one of them.
+# Share of the budget for the cheapest shapes of values that were not tried.
 SHAPES_VALUES_LEFT_SHARE: Final = 0.15
-SHAPES_LEFT_SHARE: Final = 0.5
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
 
 ENGINES: Final = "float32"
@@ -231,15 +230,20 @@ class TriedShapes:
         self.trace_all(shapes[count:], end, context.seed + count, SHAPES_PAIR_SHARE)
 
     def _trace_values_left(self, design: Design, seed: int, seconds: float) -> None:
-        """Trace the cheapest shape of each value that was not tried in time, unless the code raised there."""
+        """Trace the cheapest shape of each value that was not tried in time, unless the code raised there.
+
+        Each may take its part of the time that is left, by its cost: a single one all of it.
+        """
         known = [*(place.shape for place in self.traced), *(shape for shape, _ in self.raised)]
-        end = time.process_time() + seconds
+        end, left = time.process_time() + seconds, list[Shape]()
         for axis, values in design.axes.items():
             for value in values:
-                if all(getattr(shape, axis) != value for shape in known):
+                if all(getattr(shape, axis) != value for shape in (*known, *left)):
                     shape = cheapest(design.axes, axis, value)
-                    self.trace_all([shape] if shape else [], end, seed, SHAPES_LEFT_SHARE)
-                    known += [shape] if shape else []
+                    left += [shape] if shape else []
+        left.sort(key=cost)
+        for number, shape in enumerate(left):
+            self.trace_all([shape], end, seed, cost(shape) / sum(map(cost, left[number:])))
 
     def trace_all(self, shapes: Sequence[Shape], end: float, seed: int, share: float) -> None:
         """Trace shapes until one is wrong, or the processor time is over; rows have seeds from ``seed`` on.

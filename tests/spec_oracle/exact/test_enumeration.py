@@ -1,5 +1,6 @@
 """The enumerating decision source: every outcome once, with its probability, and clear errors."""
 
+import time
 from collections import Counter
 from fractions import Fraction
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.exact import DecisionError, enumerate_branches
+from spec_oracle.exact.errors import NotInTimeError
 
 
 def outcomes(run, probability, max_rows=1000):
@@ -105,3 +107,46 @@ def test_code_that_changes_its_question_is_noticed():
 
     with pytest.raises(DecisionError, match="decision 0: its probabilities changed"):
         outcomes(run, [1.0])
+
+
+@pytest.fixture
+def a_microsecond_a_row(monkeypatch):
+    """Return what makes a rule take a microsecond of processor time for every row that it is run on."""
+    spent = [0.0]
+    for name in ("process_time", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: spent[0])
+
+    def slow(run):
+        def running(rows, decisions):
+            spent[0] += len(rows) / 1e6
+            return run(rows, decisions)
+
+        return running, spent
+
+    return slow
+
+
+def test_what_has_far_too_many_outcomes_is_given_up_early(a_microsecond_a_row):
+    def run(rows, decisions):
+        return sum(decisions.categorical(np.ones((len(rows), 3))) for _ in range(25))
+
+    slow, spent = a_microsecond_a_row(run)
+    with pytest.raises(NotInTimeError, match="far more outcomes than can be run in this time"):
+        list(enumerate_branches(slow, np.full(2, 0.5), max_rows=1000, end=1.0))
+    assert spent[0] < 0.1
+
+
+def test_a_few_long_ways_are_not_taken_for_far_too_many_outcomes(a_microsecond_a_row):
+    """Each accepted token asks for another one: a row has 31 outcomes, not 2^30."""
+
+    def run(rows, decisions):
+        going, length = np.ones(len(rows), bool), np.zeros(len(rows), int)
+        for _ in range(30):
+            going = going & decisions.bernoulli(np.where(going, 0.9, 0.0))
+            length += going
+        return length
+
+    slow, spent = a_microsecond_a_row(run)
+    found = list(enumerate_branches(slow, np.full(200, 1 / 200), max_rows=1000, end=0.15))
+    assert sum(len(branches.rows) for branches in found) == 200 * 31
+    assert spent[0] > 0.15 / 4

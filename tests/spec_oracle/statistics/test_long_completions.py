@@ -16,6 +16,7 @@ from spec_oracle.statistics.long_completions import (
     TokenEvidence,
     joined,
     point_masses,
+    proposed_along,
     proposed_by_n_gram,
 )
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
@@ -188,6 +189,18 @@ def test_an_n_gram_drafter_proposes_what_followed_last():
     assert proposed_by_n_gram([1, 2, 3, 1, 2, 4, 1, 2]) == 4
     assert proposed_by_n_gram([1, 2, 3]) is None
     assert proposed_by_n_gram([1]) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_proposals_along_a_text_are_those_after_each_beginning(seed):
+    text = np.random.default_rng(seed).integers(3, size=40).tolist()
+
+    def proposed(before):
+        ends = range(len(before) - 1, 1, -1)
+        return next((before[end] for end in ends if before[end - 2 : end] == before[-2:]), None)
+
+    assert proposed_along(text, 0) == [proposed(text[:end]) for end in range(41)]
+    assert proposed_along(text, 7) == proposed_along(text, 0)[7:]
 
 
 def at_places(is_wrong, tokens, completions, *, knows_positions=True):

@@ -10,6 +10,9 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
+from spec_oracle.contracts import engine as contract
+from spec_oracle.contracts import raising
+from spec_oracle.contracts.engine import NoLawError
 from tests.efforts import set_effort
 from tests.spec_oracle.audit.engine import engines
 from tests.subjects import of_engine
@@ -64,6 +67,24 @@ def test_batches_of_unlike_requests_are_judged_at_length(name):
     found = long_batches(cases, 1e-9, CONTEXT, 1e-7)
     assert found.status is (Status.PASSED if name == "ragged-batch" else Status.FAILED)
     assert found.detail.startswith("batches: ")
+
+
+def test_rows_of_a_completion_take_one_guarded_call(monkeypatch):
+    (code,) = of_engine(engines.Right()).engines.values()
+    rows, guarded = (40, code.vocab_size), []
+    monkeypatch.setattr(contract, "raising", lambda: guarded.append(1) or raising())
+    assert code.rows_along((0,), (1, 2) * 20).shape == rows
+    assert len(guarded) == 1
+
+
+def test_a_row_that_is_no_distribution_is_named_by_its_context():
+    class Negative(engines.Right):
+        def next_token_probs(self, context):
+            return [1.5, -0.5, 0.0] if len(context) == 3 else [0.5, 0.5, 0.0]
+
+    (code,) = of_engine(Negative()).engines.values()
+    with pytest.raises(NoLawError, match=r"after \(0, 1, 2\) is no distribution"):
+        code.rows_along((0,), (1, 2, 0))
 
 
 def test_completions_that_end_early_are_not_long():

@@ -48,6 +48,24 @@ def test_an_engine_without_a_second_turn_says_why(engine, why):
     assert f"no second turn of a conversation: {why}" in found.remarks.notes[0]
 
 
+class ManyOutcomes(engines.Right):
+    """Takes four random numbers more than it needs for each completion."""
+
+    generated = 0
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        ManyOutcomes.generated += 1
+        for _ in range(4):
+            self.source.choices(range(3))
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+def test_single_turns_are_not_run_where_both_have_too_many_outcomes():
+    found = judged(ManyOutcomes)
+    assert "far more than 20000 branches" in found.remarks.notes[0]
+    assert ManyOutcomes.generated < 500  # each of nine texts has some thousand outcomes alone
+
+
 class OnlyAppends(SessionEngine):
     """Cannot be cut."""
 

@@ -16,7 +16,14 @@ from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
-from spec_oracle.audit.shapes.places import SHAPES_PAIRS_SHARE, Place, TriedShapes, experiment_at, traced_at
+from spec_oracle.audit.shapes.places import (
+    SHAPES_PAIRS_SHARE,
+    SHAPES_VALUES_LEFT_SHARE,
+    Place,
+    TriedShapes,
+    experiment_at,
+    traced_at,
+)
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
@@ -248,6 +255,28 @@ def test_values_whose_shapes_take_too_long_are_tried_at_cheaper_ones(monkeypatch
     assert {2, 8, 128, 1000, 151_936} <= values(shapes, "vocab_size")
     assert values(shapes, "kind") == {*AXES["kind"]}
     assert max(shape.draft_length for shape in shapes) < 16  # what costs more by itself is not tried
+
+
+def test_the_cheapest_shape_of_a_single_value_may_take_all_the_time_for_these(monkeypatch):
+    """As of lmdeploy, which takes some seconds at its largest vocabulary however small the rest is."""
+    few = design(num_paths=(1,), dtype=("float64", "float32"))
+    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+    now, needed = [100.0], 0.9 * SHAPES_VALUES_LEFT_SHARE * 60.0
+    monkeypatch.setattr("time.process_time", lambda: now[0])
+
+    def trace(place, end):
+        takes = needed if place.shape.vocab_size == 151_936 else 0.1
+        if now[0] + takes > end:
+            now[0] = end
+            return TooManyBranchesError("too slow")
+        now[0] += takes
+        tried.traced[place] = TracedExperiment(None, TracedOutcome({}, 1, total_variation=0.0))
+        return None
+
+    monkeypatch.setattr(TracedExperiment, "is_wrong", False)
+    monkeypatch.setattr(tried, "trace", trace)
+    tried.trace_design(few, context, until=now[0] + 10.0, end=now[0] + 10.0)
+    assert values([place.shape for place in tried.traced], "vocab_size") == {*AXES["vocab_size"]}
 
 
 def test_coverage_lists_the_weakest_evidence_of_each_value_first():
