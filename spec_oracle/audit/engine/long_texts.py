@@ -17,6 +17,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Floats
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.requests import counted, generated_together, shown, with_remarks_of
@@ -51,7 +52,8 @@ ENGINE_LONG_OVERRUN: Final = 2
 ENGINE_MIDDLE_TOKENS: Final = 24
 ENGINE_MIDDLE_COUNT: Final = 4000
 ENGINE_MIDDLE_SHARE: Final = 0.3
-ENGINE_MIDDLE_LEAST: Final = 14  # The mean of these where that of longer ones is `ENGINE_LONG_LEAST`.
+# The least mean of these: more tokens than `calls` judges of every engine.
+ENGINE_MIDDLE_LEAST: Final = effort.ENGINE_SAMPLED_TOKENS
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
@@ -79,9 +81,12 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
         read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
         read.sample(_limited(phase, most), share * context.budget)
-        found.append(read.result())
-        if found[-1].status is Status.FAILED:
-            return _unless_rows_are_wrong(found[-1], read, subject, context)
+        result = read.result()
+        if result.status is Status.NOT_APPLICABLE and found:  # its completions end where the first ones do
+            break
+        found.append(result)
+        if result.status is Status.FAILED:
+            return _unless_rows_are_wrong(result, read, subject, context)
         if read.is_short:
             break
     turns = later_turns(every, tolerance, context, CONVERSATIONS_PART * context.rate)

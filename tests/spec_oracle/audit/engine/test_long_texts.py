@@ -70,6 +70,31 @@ def test_completions_that_end_early_are_not_long():
     assert re.match(r"completions end after 2\.\d tokens", judged(engines.Stops()).detail)
 
 
+class EndsSoon(engines.Stops):
+    """Ends after eight tokens on average: long before any text is long, long after those that are traced."""
+
+    prompts = ((0,),)
+
+    def next_token_probs(self, context):
+        *others, stop = engines.TARGET(context)
+        return [share * (1 - stop / 4) / sum(others) for share in others] + [stop / 4]
+
+
+class LateAndEndsSoon(EndsSoon):
+    """From its sixth token on every draft is accepted."""
+
+    def target(self, context, emitted):
+        text = [*context, *emitted]
+        return self.draft_probs(text) if len(text) > 5 else self.next_token_probs(text)
+
+
+@pytest.mark.parametrize(("engine", "status"), [(EndsSoon, Status.PASSED), (LateAndEndsSoon, Status.FAILED)])
+def test_what_breaks_behind_the_traced_tokens_is_found_where_completions_end_soon(engine, status):
+    found = judged(engine())
+    assert found.status is status
+    assert found.remarks.scope[0].startswith("completions of up to ")
+
+
 @pytest.mark.parametrize(
     ("name", "status"), [("window-of-two-tokens", Status.PASSED), (LATE[0], Status.FAILED)]
 )
