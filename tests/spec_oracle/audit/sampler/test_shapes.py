@@ -86,6 +86,19 @@ def test_code_that_cannot_be_followed_is_drawn():
     assert all(result.measured.alpha > 0 for result in found)
 
 
+def only_int64(x, q, p, rng):
+    """The token rule of a library that takes ids of int64 only, as many operators of torch do."""
+    if x.dtype != np.int64:
+        raise TypeError("indices must be of int64")
+    return specimens()["token-rule"].function(x, q, p, rng)
+
+
+def test_code_that_cannot_be_followed_may_refuse_ids_of_int32():
+    found = outcome(only_int64, traceable=False)
+    assert found.status is Status.PASSED
+    assert any("ids int32: raised TypeError" in line for line in found.remarks.scope)
+
+
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     subject = sampler(specimens()[name].function)
