@@ -59,7 +59,41 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     found = judged(engines.CountsFromThePrompt())
     assert found.status is Status.PASSED
     assert "are distributed as those of unused copies of the engine" in found.remarks.scope[0]
-    assert not found.remarks.notes
+    assert found.remarks.notes[0].endswith(
+        "which does not know where a prompt ends; generate_plain would show it"
+    )
+
+
+class WrongAfterLongPrompts(engines.Right):
+    """As of vllm#30618: drafts that are run with the last chunk of a long prompt stay in its state."""
+
+    def generate_plain(self, prompt, max_new_tokens, seed=None):
+        self.seed(seed)
+        text = []
+        while len(text) < max_new_tokens:
+            text.append(self.draw(self.next_token_probs([*prompt, *text])))
+        return text
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.is_long = len(prompt) > 8
+        return super().generate(prompt, max_new_tokens, seed)
+
+    def target(self, context, emitted):
+        return [0.98, 0.01, 0.01] if self.is_long else super().target(context, emitted)
+
+
+class OwnPlain(engines.CountsFromThePrompt):
+    """Counts from the prompt without speculation, too."""
+
+    generate_plain = engines.CountsFromThePrompt.generate
+
+
+def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=700)
+    found = judged(WrongAfterLongPrompts())
+    assert found.status is Status.FAILED
+    assert found.detail.endswith("is distributed otherwise than without speculation after the same prompt")
+    assert judged(OwnPlain()).status is Status.PASSED
 
 
 class WithoutSeed(engines.CountsFromThePrompt):
