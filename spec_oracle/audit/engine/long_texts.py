@@ -114,8 +114,8 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    batches = _limited(Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT), context.inputs.long)
-    read.sample(batches, ENGINE_LONG_SHARE * context.budget)
+    batches = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, least=ENGINE_MIDDLE_LEAST)
+    read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")

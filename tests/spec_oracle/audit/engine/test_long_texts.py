@@ -88,6 +88,28 @@ class LateAndEndsSoon(EndsSoon):
         return self.draft_probs(text) if len(text) > 5 else self.next_token_probs(text)
 
 
+class Batches(EndsSoon):
+    """The same completions in a batch, by the engine that ``alone`` makes."""
+
+    alone = EndsSoon
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        one = self.alone()
+        return [
+            one.generate(prompt, max_new_tokens, seed) for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+
+
+class LateBatches(Batches):
+    alone = LateAndEndsSoon
+
+
+@pytest.mark.parametrize(("engine", "status"), [(Batches, Status.PASSED), (LateBatches, Status.FAILED)])
+def test_what_breaks_behind_the_traced_tokens_is_found_in_batches_too(engine, status):
+    found = long_batches(of_engine(engine()).cases(CONTEXT), 1e-9, CONTEXT, 1e-7)
+    assert found.status is status
+
+
 @pytest.mark.parametrize(("engine", "status"), [(EndsSoon, Status.PASSED), (LateAndEndsSoon, Status.FAILED)])
 def test_what_breaks_behind_the_traced_tokens_is_found_where_completions_end_soon(engine, status):
     found = judged(engine())
