@@ -405,7 +405,10 @@ class EngineCode:
         seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
+                if inspect.isgenerator(engine.steps(list(prompt), tokens, **seeds, on_call=on_call)):
+                    raise ContractError(
+                        "steps has a parameter on_call, and yields its calls: do one of these only"
+                    )
             return
         shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):

@@ -177,7 +177,7 @@ def _beside_unused(
         if is_plain:
             return remarked(passed(""), scope=(f"{alike} without speculation",))
         return remarked(
-            passed(""), scope=(alike,), notes=(f"long-texts: {odd}; generate_plain would show it",)
+            passed(""), scope=(alike,), notes=(f"long-texts: {odd}; generate_plain would decide it",)
         )
     other = (
         "without speculation after the same prompt"

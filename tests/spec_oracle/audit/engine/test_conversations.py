@@ -60,7 +60,7 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     assert found.status is Status.PASSED
     assert "are distributed as those of unused copies of the engine" in found.remarks.scope[0]
     assert found.remarks.notes[0].endswith(
-        "which does not know where a prompt ends; generate_plain would show it"
+        "which does not know where a prompt ends; generate_plain would decide it"
     )
 
 
