@@ -45,7 +45,10 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
 
 
 @pytest.mark.parametrize("talks", [25, *at_night(100)])
-@pytest.mark.parametrize("name", ["conversation-keeps-its-last-tokens", "session", "recurrent-engine"])
+@pytest.mark.parametrize(
+    "name",
+    ["conversation-keeps-its-last-tokens", "conversation-prompts-in-chunks", "session", "recurrent-engine"],
+)
 def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)
     found = judged(specimen(name))
@@ -64,22 +67,11 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     )
 
 
-class WrongAfterLongPrompts(engines.Right):
-    """As of vllm#30618: drafts that are run with the last chunk of a long prompt stay in its state."""
-
-    def generate_plain(self, prompt, max_new_tokens, seed=None):
-        self.seed(seed)
-        text = []
-        while len(text) < max_new_tokens:
-            text.append(self.draw(self.next_token_probs([*prompt, *text])))
-        return text
-
-    def generate(self, prompt, max_new_tokens, seed=None):
-        self.is_long = len(prompt) > 8
-        return super().generate(prompt, max_new_tokens, seed)
-
-    def target(self, context, emitted):
-        return [0.98, 0.01, 0.01] if self.is_long else super().target(context, emitted)
+def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=700)
+    found = judged(specimen("conversation-chunk-of-a-prompt-keeps-drafts"))
+    assert found.status is Status.FAILED
+    assert found.detail.endswith("is distributed otherwise than without speculation after the same prompt")
 
 
 class OwnPlain(engines.CountsFromThePrompt):
@@ -88,12 +80,12 @@ class OwnPlain(engines.CountsFromThePrompt):
     generate_plain = engines.CountsFromThePrompt.generate
 
 
-def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
+def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
     set_effort(monkeypatch, CONVERSATION_PAIRS=700)
-    found = judged(WrongAfterLongPrompts())
-    assert found.status is Status.FAILED
-    assert found.detail.endswith("is distributed otherwise than without speculation after the same prompt")
-    assert judged(OwnPlain()).status is Status.PASSED
+    found = judged(OwnPlain())
+    assert found.status is Status.PASSED
+    assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")
+    assert not found.remarks.notes
 
 
 class WithoutSeed(engines.CountsFromThePrompt):
