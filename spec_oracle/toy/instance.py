@@ -185,8 +185,13 @@ class Instance:
         if not text.strip():
             raise InvalidInputError(f"{path}: file is empty")
         try:
-            numbers = {"parse_float": _as_spelt, "parse_int": _as_spelt, "parse_constant": float}
-            data = json.loads(text, object_pairs_hook=_each_once, **numbers)
+            data = json.loads(
+                text,
+                parse_float=_as_spelt,
+                parse_int=_as_spelt,
+                parse_constant=float,
+                object_pairs_hook=_each_once,
+            )
         except InvalidInputError as error:
             raise InvalidInputError(f"{path}: {error}") from None
         except (json.JSONDecodeError, RecursionError) as error:
