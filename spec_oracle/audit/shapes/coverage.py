@@ -110,7 +110,8 @@ def result_of(
         do = step_of_a_part(found)
     lines = (*_scope(tried, extent), *found.remarks.scope)
     remarks = Remarks(lines, coverage=coverage_of(tried), do=do)
-    return replace(found, detail=detail, how=how if shapes else found.how, remarks=remarks)
+    how = how if shapes else found.how or How.SAMPLED
+    return replace(found, detail=detail, how=how, remarks=remarks)
 
 
 def step_of_a_part(found: CheckResult) -> str:

@@ -8,7 +8,7 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.experiment import FoundBy
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.suite import result_of
 from tests.strategies import at_night
@@ -84,6 +84,7 @@ def test_code_that_cannot_be_followed_is_drawn():
     found = [outcome(specimens()[name].function, traceable=False) for name in names]
     assert [result.status for result in found] == [Status.PASSED, Status.FAILED]
     assert all(result.measured.alpha > 0 for result in found)
+    assert [result.word for result in found] == [How.SAMPLED, How.FAILED]
 
 
 def only_int64(x, q, p, rng):
