@@ -77,13 +77,17 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     every, most = subject.cases(context), context.inputs.long
     rate = (1 - CONVERSATIONS_PART) * context.rate / 4
-    tolerance, found = rounding_of(subject, context).a_token, list[CheckResult]()
+    tolerance, found, reads = rounding_of(subject, context).a_token, list[CheckResult](), list[_Read]()
     for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
         read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
         read.sample(_limited(phase, most), share * context.budget)
         result = read.result()
-        if result.status is Status.NOT_APPLICABLE and found:  # its completions end where the first ones do
-            break
+        if result.status is Status.NOT_APPLICABLE and found:  # all end soon: more of those before, instead
+            read = reads[-1]
+            read.sample(_limited(_middle(), most), share * context.budget)
+            result = read.result()
+            found.pop()
+        reads.append(read)
         found.append(result)
         if result.status is Status.FAILED:
             return _unless_rows_are_wrong(result, read, subject, context)
