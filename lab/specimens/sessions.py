@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from lab.specimens.specimen import specimens_of
-from lab.specimens.table_engine import TARGET, VOCAB, Row, Rows, TableEngine, engine
+from lab.specimens.table_engine import TARGET, VOCAB, Row, Rows, TableEngine, engine, peaked
 
 
 @dataclass
@@ -141,6 +141,58 @@ def _conversing(reused: Reused) -> Any:
     return engine(partial(ConversingEngine, reused=reused))
 
 
+CHUNK = 8
+"""Tokens of a prompt that are read at once."""
+
+
+def peaked_by_five_tokens(context: Sequence[int]) -> Row:
+    """Return a row with one token of a probability of 0.8, chosen by the last five tokens."""
+    return peaked([sum(context[-5:])], 0.8)
+
+
+@dataclass
+class ChunkedEngine(TableEngine):
+    """The token rule, by a state that has read the prompt in chunks; also without speculation."""
+
+    target: Rows = peaked_by_five_tokens
+    keeps_drafts: bool = False
+    stale: tuple[int, list[int]] = field(default=(0, []), init=False)
+    """Where in its text the state has read drafts that are not there, and which."""
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively after a prompt."""
+        read = len(prompt) > CHUNK and self.keeps_drafts
+        self.stale = len(prompt), [1] * read
+        return super().generate(prompt, max_new_tokens, seed)
+
+    def generate_plain(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> list[int]:
+        """Decode without speculation."""
+        uniform, text = self.source(seed), list[int]()
+        for _ in range(max_new_tokens):
+            text.append(self.choose(self.target([*prompt, *text]), uniform(), seed))
+        return text
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row of the target that verifies the token after a context."""
+        place, drafts = self.stale
+        return self.target([*context[:place], *drafts, *context[place:]])
+
+
+def _chunked(keeps_drafts: bool) -> Any:  # noqa: FBT001
+    return engine(partial(ChunkedEngine, keeps_drafts=keeps_drafts))
+
+
+specimens_of("long-texts", engine=_chunked)(
+    conversation_chunk_of_a_prompt_keeps_drafts=(
+        "E20: Drafts that are run with the last chunk of a long prompt stay in the state",
+        True,
+    ),
+)
+specimens_of(engine=_chunked)(
+    conversation_prompts_in_chunks=("control: A state that reads prompts in chunks", False),
+)
 specimens_of("long-texts", engine=_conversing)(
     conversation_ring_read_from_its_first_place=(
         "E19: Once the ring of a kept text is full, the next turn reads it from its first place",

@@ -180,7 +180,7 @@ _NUMBERS = ("p", "q", "surplus", "largest", "entropy")
 def _call(line: str, where: str) -> LoggedCall:
     try:
         data = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{where}: not JSON: {error}") from None
     if not isinstance(data, Mapping):
         raise InvalidInputError(f"{where}: expected an object, got {line.strip()[:60]}")

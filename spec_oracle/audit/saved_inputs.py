@@ -69,7 +69,7 @@ class FailingInputs:
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None  # reading it as an instance says what is wrong
         if not isinstance(data, dict) or "part" not in data:
             return None

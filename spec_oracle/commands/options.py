@@ -183,7 +183,15 @@ def positive(text: str) -> int:
 
 def token_ids(text: str) -> tuple[int, ...]:
     """Read token ids joined by commas."""
-    return tuple(int(token) for token in text.split(","))
+    return whole_numbers(text, "token ids")
+
+
+def whole_numbers(text: str, what: str = "whole numbers") -> tuple[int, ...]:
+    """Read whole numbers joined by commas."""
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {what} joined by commas, got {text}") from None
 
 
 AXES = ("vocabularies", "lengths", "batches", "paths", "layouts", "ids")
@@ -194,7 +202,7 @@ def axis_values(text: str) -> tuple[str, tuple[int | str, ...]]:
     axis, is_given, values = text.partition("=")
     if axis not in AXES or not is_given or not values:
         raise argparse.ArgumentTypeError(f"expected AXIS=VALUES, AXIS one of {', '.join(AXES)}; got {text}")
-    return axis, tuple(values.split(",") if axis in AXES[4:] else map(int, values.split(",")))
+    return axis, tuple(values.split(",")) if axis in AXES[4:] else whole_numbers(values)
 
 
 def rate(text: str) -> float:

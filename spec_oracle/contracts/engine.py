@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
-from typing import Any, NamedTuple, Protocol, SupportsInt, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, SupportsInt, TypeVar, cast
 from unittest import mock
 
 import numpy as np
@@ -33,6 +33,7 @@ from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
 from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.places import defined_at
 from spec_oracle.validation import is_whole
 from verifiers.arrays import Array
 
@@ -98,6 +99,20 @@ class Report(NamedTuple):
     logs: tuple[float | None, ...]
     reason: str | None
 
+
+_CALLED_WITH: Final = {
+    "generate_plain": ("prompt", "max_new_tokens"),
+    "generate_batch": ("prompts", "max_new_tokens", "seeds"),
+    "reported": ("prompt", "max_new_tokens"),
+    "raw_probs": ("context",),
+    "draft_probs": ("context",),
+    "rows_along": ("prompt", "completion"),
+    "start": ("prompt", "max_new_tokens", "seed"),
+    "start_many": ("prompts", "max_new_tokens", "seeds"),
+    "append": ("tokens",),
+    "rewind": ("length",),
+}
+"""The arguments by which optional methods are called, as in the contract above."""
 
 _MOST_MASSES = 4096
 """Completions whose masses are kept."""
@@ -237,7 +252,7 @@ class EngineCode:
         return masses
 
     def trial(self, prompt: Ids, tokens: int) -> float:
-        """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.
+        """Ask for rows, and generate up to so many tokens; return the seconds of the fastest generation.
 
         Without instruments: what the engine raises, or returns that is no completion, is its own fault here.
         """
@@ -246,10 +261,28 @@ class EngineCode:
         for most in range(1, tokens + 1):
             started = time.perf_counter()
             with speculation_seen(self.engine) as seen:
-                self.completions(prompt, most, [None])
+                (completion,) = self.completions(prompt, most, [None])
             fastest = min(fastest, time.perf_counter() - started)
             seen()
+            for end in range(1, len(completion)):
+                self.row(prompt + completion[:end])
         return fastest
+
+    def require_call_forms(self) -> None:
+        """Raise `ContractError` for an optional method that does not take the arguments of the contract."""
+        for method, names in _CALLED_WITH.items():
+            if not self.has(method):
+                continue
+            try:
+                inspect.signature(getattr(self.engine, method)).bind(*names)
+            except ValueError:  # compiled code tells no signature
+                continue
+            except TypeError as error:
+                place = defined_at(getattr(self.engine, method))
+                raise ContractError(
+                    f"{method} is called as {method}({', '.join(names)}): {error}"
+                    f"{f' (at {place})' * bool(place)}"
+                ) from None
 
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:
         """Return the engine's row after a context, unchecked."""
@@ -338,7 +371,10 @@ class EngineCode:
         seeds = {} if seed is None else {"seed": seed}
         if self.calls_back:
             with suppress(EnoughError):
-                engine.steps(list(prompt), tokens, **seeds, on_call=on_call)
+                if inspect.isgenerator(engine.steps(list(prompt), tokens, **seeds, on_call=on_call)):
+                    raise ContractError(
+                        "steps has a parameter on_call, and yields its calls: do one of these only"
+                    )
             return
         shown = engine.steps(list(prompt), tokens, **seeds)
         if not isinstance(shown, Iterable):

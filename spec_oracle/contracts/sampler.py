@@ -415,7 +415,9 @@ def _fitted(tokens: NDArray[np.int64], accepted: NDArray[np.int64], width: int) 
 
 
 def require_finished(returned: object) -> None:
-    """Raise `ContractError` where a sampler returned a coroutine in place of what it computes."""
+    """Raise `ContractError` where a sampler returned a coroutine or a generator."""
+    if inspect.isgenerator(returned):
+        raise ContractError(f"verify returned a generator, it has a `yield`; {_MUST}")
     if inspect.iscoroutine(returned):
         returned.close()
         raise ContractError(f"verify returned a coroutine, it is declared with `async def`; {_MUST}")

@@ -185,7 +185,15 @@ class Instance:
         if not text.strip():
             raise InvalidInputError(f"{path}: file is empty")
         try:
-            data = json.loads(text, parse_float=_as_spelt, parse_int=_as_spelt, parse_constant=float)
+            data = json.loads(
+                text,
+                parse_float=_as_spelt,
+                parse_int=_as_spelt,
+                parse_constant=float,
+                object_pairs_hook=_each_once,
+            )
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
         except (json.JSONDecodeError, RecursionError) as error:
             raise InvalidInputError(f"{path}: not JSON: {error}") from None
         try:
@@ -196,6 +204,16 @@ class Instance:
     def save(self, path: str | Path) -> None:
         """Write an instance file that `load` reads back equal."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of the file; of a key that appears twice nobody knows which value is meant."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidInputError(f"key {key!r} appears twice")
+        found[key] = value
+    return found
 
 
 def _as_spelt(text: str) -> int | Fraction | str:

@@ -6,8 +6,9 @@ the text is long. Now and then the user goes back: the prompt keeps only a part 
 
 The tokens of each turn but the first are compared with their rows. What is generated after such a prompt may
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
-something, the same prompts are given to copies of the engine that have generated nothing. An engine that
-keeps a conversation as it should answers as these do, whatever its rows say.
+something, the same prompts are given to copies of the engine that have generated nothing, and decode without
+speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
+whatever its rows say.
 """
 
 import time
@@ -141,18 +142,23 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
 def _beside_unused(
     firsts: Sequence[Case], context: Context, rate: float, what: str, rng: np.random.Generator
 ) -> CheckResult:
-    """Compare later turns with those of unused copies after the same prompts, place by place."""
+    """Compare later turns with those of unused copies after the same prompts, place by place.
+
+    The copies decode without speculation where all can: what speculation does after long prompts shows, too.
+    """
     odd = f"{what} contradict next_token_probs, which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
     end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
     counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
+    is_plain = all(case.code.has("generate_plain") for case in able)
+    method = "generate_plain" if is_plain else "generate"
     for number in range(CONVERSATION_PAIRS):
         case = able[number % len(able)]
         for turn in _conversation(case, rng, [], _PLACES):
             request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
-            asked = replace(asked_of(case.code, [[request]], "generate", rng), fresh=True)
+            asked = replace(asked_of(case.code, [[request]], method, rng), fresh=True)
             try:
                 (completion,) = asked.many(1)
             except SubjectRaisedError as error:
@@ -167,10 +173,19 @@ def _beside_unused(
     each = {group: homogeneity(*counts[:, *group], alpha=rate / len(groups)) for group in groups}
     (after, place), worst = min(each.items(), key=lambda one: one[1].p_value)
     if worst.passed:
-        alike = f"{pairs:,} are distributed as those of unused copies of the engine"
-        return remarked(passed(""), scope=(f"{odd}: {alike}",))
+        alike = f"{odd}: {pairs:,} are distributed as those of unused copies of the engine"
+        if is_plain:
+            return remarked(passed(""), scope=(f"{alike} without speculation",))
+        return remarked(
+            passed(""), scope=(alike,), notes=(f"long-texts: {odd}; generate_plain would decide it",)
+        )
+    other = (
+        "without speculation after the same prompt"
+        if is_plain
+        else "after the same prompt by a copy of the engine that has generated nothing"
+    )
     detail = (
         f"{pairs:,} later turns of conversations: after {_AFTER[after]} token {place + 1} of a turn is "
-        "distributed otherwise than after the same prompt by a copy of the engine that has generated nothing"
+        f"distributed otherwise than {other}"
     )
     return failed(detail, draws=2 * pairs, alpha=rate, how=How.SAMPLED)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Floats
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.requests import counted, generated_together, shown, with_remarks_of
@@ -51,7 +52,8 @@ ENGINE_LONG_OVERRUN: Final = 2
 ENGINE_MIDDLE_TOKENS: Final = 24
 ENGINE_MIDDLE_COUNT: Final = 4000
 ENGINE_MIDDLE_SHARE: Final = 0.3
-ENGINE_MIDDLE_LEAST: Final = 14  # The mean of these where that of longer ones is `ENGINE_LONG_LEAST`.
+# The least mean of these: more tokens than `calls` judges of every engine.
+ENGINE_MIDDLE_LEAST: Final = effort.ENGINE_SAMPLED_TOKENS
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
@@ -75,13 +77,20 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     every, most = subject.cases(context), context.inputs.long
     rate = (1 - CONVERSATIONS_PART) * context.rate / 4
-    tolerance, found = rounding_of(subject, context).a_token, list[CheckResult]()
+    tolerance, found, reads = rounding_of(subject, context).a_token, list[CheckResult](), list[_Read]()
     for phase, share in ((_middle(), ENGINE_MIDDLE_SHARE), (_long(), ENGINE_LONG_SHARE)):
         read = _Read(every, tolerance, rate, context.stream("engine/long-texts", phase.tokens))
         read.sample(_limited(phase, most), share * context.budget)
-        found.append(read.result())
-        if found[-1].status is Status.FAILED:
-            return _unless_rows_are_wrong(found[-1], read, subject, context)
+        result = read.result()
+        if result.status is Status.NOT_APPLICABLE and found:  # all end soon: more of those before, instead
+            read = reads[-1]
+            read.sample(_limited(_middle(), most), share * context.budget)
+            result = read.result()
+            found.pop()
+        reads.append(read)
+        found.append(result)
+        if result.status is Status.FAILED:
+            return _unless_rows_are_wrong(result, read, subject, context)
         if read.is_short:
             break
     turns = later_turns(every, tolerance, context, CONVERSATIONS_PART * context.rate)
@@ -109,7 +118,9 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    batches = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER)
+    batches = Phase(
+        ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER, least=ENGINE_MIDDLE_LEAST
+    )
     read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_SHARE * context.budget)
     result = read.result()
     short = result.status is Status.NOT_APPLICABLE

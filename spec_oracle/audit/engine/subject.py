@@ -70,6 +70,7 @@ class EngineSubject:
         for code in self.engines.values():
             copied = copy_of(code.engine)
             one = code if copied is None else EngineCode(copied)
+            one.require_call_forms()
             one.trial(one.prompts[0], _TOKENS)
 
     def cases(self, context: Context, *methods: str) -> list[Case]:

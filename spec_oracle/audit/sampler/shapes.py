@@ -24,7 +24,7 @@ from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.joint import after_larger_trees
 from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, IDS, OPTIONS, AxisValue, Shape, design
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, short
@@ -45,6 +45,9 @@ SHAPES_MOST_SAMPLED: Final = 12
 SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
 SHAPES_ROUNDS: Final = 4  # Looks at the samples.
 SHAPES_SAMPLED_VOCABULARY: Final = 1_000  # Tokens up to which code that cannot be traced is sampled there.
+
+_MAY_REFUSE_IDS: Final = "int32"
+"""Ids that code may refuse: many operators of torch take indices of int64 only."""
 
 _MOST_NUMBERS: Final = 1_000_000
 """Most probabilities in one call that takes samples."""
@@ -126,12 +129,11 @@ def extent_of(
 
 
 def _optional(subject: SamplerSubject) -> dict[str, tuple[AxisValue, ...]]:
-    """Return values that the code may refuse with an exception: ids of int32, and one path of several.
+    """Return values that the code may refuse with an exception: some ids, and one path of several.
 
-    Many operators of torch take indices of int64 only. With one path the arrays of the contract have no axis
-    of paths.
+    With one path the arrays of the contract have no axis of paths.
     """
-    return {"ids": ("int32",), "num_paths": (1,) if subject.num_paths > 1 else ()}
+    return {"ids": (_MAY_REFUSE_IDS,), "num_paths": (1,) if subject.num_paths > 1 else ()}
 
 
 def types_of(code: SamplerCode, dtypes: Sequence[str]) -> tuple[str, ...]:
@@ -267,6 +269,7 @@ def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, reque
         small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
         dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
         axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
+        axes["ids"] = _ids_taken(subject, context, tried, dtypes[0])
         few = design(**{**axes, **context.shapes.only})
         first = [Place(shape, context.seed, subject.drafting) for shape in few.shapes[: few.of_values]]
         places = _smallest_first(first)
@@ -275,6 +278,19 @@ def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, reque
     not_traced = _smallest_first(tried.not_traced)
     large_ones = _spread(places[small_ones:], count - small_ones)
     return [*places[:small_ones], *large_ones, *_spread(not_traced, SHAPES_MOST_SAMPLED)]
+
+
+def _ids_taken(subject: SamplerSubject, context: Context, tried: TriedShapes, dtype: str) -> tuple[str, ...]:
+    """Return the types of ids that code which cannot be traced takes, as an ordinary call with each shows."""
+    usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
+    place = Place(Shape(**usual, dtype=dtype, ids=_MAY_REFUSE_IDS), context.seed, subject.drafting)
+    code = replace(subject.code, dtype=dtype, ids=_MAY_REFUSE_IDS)
+    try:
+        code(place.batch.take(np.array([0])), code.generator(context.seed))
+    except SubjectRaisedError as error:
+        tried.left_out[f"ids {_MAY_REFUSE_IDS}: {short(error)}"] += 1
+        return tuple(ids for ids in IDS if ids != _MAY_REFUSE_IDS)
+    return IDS
 
 
 def _smallest_first(places: Sequence[Place]) -> list[Place]:

@@ -20,7 +20,7 @@ from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_a
 from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import new_generator, parameters_of
@@ -68,7 +68,8 @@ def same_seed(
             accept = how_to_accept(subject.name, "streams", _NO_SEED)
             do = f"take all random numbers from the generator that is passed; or, {accept}"
             return failed(f"on the same seed, {found}", draws=2 * count, do=do)
-    return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
+    same = f"{count} requests give the same results on the same seed"
+    return passed(same, draws=2 * count, how=How.SAMPLED)
 
 
 def _difference(once: NDArray[np.int64], again: NDArray[np.int64], step: int = 1) -> str:

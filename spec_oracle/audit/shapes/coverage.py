@@ -110,7 +110,8 @@ def result_of(
         do = step_of_a_part(found)
     lines = (*_scope(tried, extent), *found.remarks.scope)
     remarks = Remarks(lines, coverage=coverage_of(tried), do=do)
-    return replace(found, detail=detail, how=how if shapes else found.how, remarks=remarks)
+    how = how if shapes else found.how or How.SAMPLED
+    return replace(found, detail=detail, how=how, remarks=remarks)
 
 
 def step_of_a_part(found: CheckResult) -> str:
@@ -154,14 +155,15 @@ def _budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: flo
 
 def _scope(tried: TriedShapes, extent: Extent) -> tuple[str, ...]:
     """Return lines that say at which shapes the output distribution was found."""
+    left_out = [f"not traced at {count} input shapes: {reason}" for reason, count in tried.left_out.items()]
     if not tried.traced:
-        return extent.scope
+        return (*extent.scope, *left_out)
     found, shapes = [one.traced for one in tried.traced.values()], [place.shape for place in tried.traced]
     return (
         *scope_of(shapes, sum(one.runs for one in found), max(one.assumed for one in found)),
         extent.line([*shapes, *tried.sampled]),
         *extent.scope,
-        *(f"not traced at {count} input shapes: {reason}" for reason, count in tried.left_out.items()),
+        *left_out,
     )
 
 

@@ -32,7 +32,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.contract import prefixes_of
 
 _FIELDS: Final = ("temperature", "top_k", "top_p")
+
+_ROUNDED: Final = 1e-3
+"""By how much the log-probability of a token that is certain may be above 0, in nats."""
 
 COPY_RATE: Final = 1e-9
 """Of files without copies in which some are found, at most."""
@@ -73,24 +76,29 @@ class Transcript:
     def read(cls, line: str | bytes, number: int) -> Self:
         """Return a line as a transcript; raises `InvalidInputError` for one that is none."""
         try:
-            data = json.loads(line)
+            data = _object(json.loads(line))
             rows = {name: tuple(map(_logs, data.get(name) or ())) for name in ("rows", "draft_rows")}
             found = cls(
                 tuple(map(_as_id, data["prompt"])),
                 tuple(map(_as_id, data["tokens"])),
                 Sampling(**data.get("sampling", {})),
-                logprobs=tuple(None if log is None else float(log) for log in data.get("logprobs") or ()),
+                logprobs=tuple(None if log is None else _log(log) for log in data.get("logprobs") or ()),
                 noise=float(data.get("noise", 0.0)),
                 **rows,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInputError(
-                f"line {number}: not a transcript: {type(error).__name__}: {error}"
-            ) from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+            raise InvalidInputError(f"line {number}: not a transcript: {kind}{error}") from None
         for name in ("rows", "draft_rows", "logprobs"):
             if (given := getattr(found, name)) and len(given) != len(found.tokens):
                 raise InvalidInputError(f"line {number}: {name}: {len(given)} for {len(found.tokens)} tokens")
         return found
+
+
+def _object(data: object) -> Mapping[str, Any]:
+    if isinstance(data, Mapping):
+        return data
+    raise ValueError(f"expected an object, got {json.dumps(data)[:60]}")
 
 
 def _as_id(token: object) -> int:
@@ -100,7 +108,17 @@ def _as_id(token: object) -> int:
 
 
 def _logs(row: Mapping[str, float] | None) -> Logs | None:
-    return None if row is None else {int(token): float(log) for token, log in row.items()}
+    if row is None:
+        return None
+    if foreign := [token for token in row if not token.isdecimal()]:
+        raise ValueError(f"expected log-probabilities by token id, got {foreign[0]!r}")
+    return {int(token): _log(log) for token, log in row.items()}
+
+
+def _log(value: float) -> float:
+    if (log := float(value)) > _ROUNDED:
+        raise ValueError(f"expected log-probabilities, got {value}: write their logarithms")
+    return log
 
 
 def line_of(completion: Prefix, reported: Distributions, drafts: Distributions | Weights | None) -> str:

@@ -145,7 +145,7 @@ MISTAKES = {
     "three_results": "it must return (tokens [B, L+1], num_accepted [B])",
     "a_dictionary": "it must return (tokens [B, L+1], num_accepted [B])",
     "a_coroutine": "verify returned a coroutine",
-    "a_generator": "verify returned generator",
+    "a_generator": "verify returned a generator, it has a `yield`; it must return",
     "lists_without_padding": "pad every row with -1",
     "a_scalar_count": "num_accepted: shape (), expected [B] = (1,)",
     "squeezed": "tokens: shape (4,), expected [B, L+1] = (1, 4)",

@@ -122,13 +122,13 @@ class _GeneratorMethods:
 
     def multinomial(self, n: ArrayLike, pvals: ArrayLike, size: Size = None) -> Array:
         """Count ``n`` draws from ``pvals``."""
-        laws = np.asarray(pvals, dtype=float)
+        laws = np.asarray(pvals)
         shape = np.broadcast_shapes(np.shape(n), laws.shape[:-1]) if size is None else np.empty(size).shape
         laws, totals = np.broadcast_to(laws, (*shape, laws.shape[-1])), np.broadcast_to(n, shape)
         counts = np.zeros(laws.shape, dtype=np.int64)
         for index in np.ndindex(shape):
             for _ in range(int(totals[index])):
-                counts[(*index, int(categorical(_probabilities(laws[index]))))] += 1
+                counts[(*index, int(categorical(_shares(laws[index]))))] += 1
         return counts
 
 
@@ -264,8 +264,28 @@ def _successes(trials: int, chance: float) -> int:
 
 
 def _probabilities(p: ArrayLike) -> Floats:
-    given = np.asarray(p)
-    weights = given.astype(float)
-    if abs(weights.sum() - 1) > math.sqrt(np.finfo(given.dtype if given.dtype.kind == "f" else float).eps):
+    weights = np.asarray(p).astype(float)
+    if not _sums_to_one(p):
         raise ValueError("Probabilities do not sum to 1")  # as numpy does
     return weights
+
+
+def _sums_to_one(p: ArrayLike) -> bool:
+    """Whether probabilities sum to 1 up to the rounding that ``choice`` of numpy allows their type."""
+    given = np.asarray(p)
+    eps = np.finfo(given.dtype if given.dtype.kind == "f" else float).eps
+    return not abs(given.astype(float).sum() - 1) > math.sqrt(eps)
+
+
+def _shares(p: ArrayLike) -> Floats:
+    """Return the probabilities of ``multinomial``, whose last outcome has what the others leave of 1.
+
+    Where all sum to 1 but for rounding that is the last one's own: no outcome of probability 0 comes of it.
+    """
+    weights = np.asarray(p).astype(float)
+    if not ((weights >= 0) & (weights <= 1)).all():
+        raise ValueError("pvals < 0, pvals > 1 or pvals contains NaNs")  # as numpy does
+    rest = 1 - math.fsum(weights[:-1])
+    if rest < -1e-12:
+        raise ValueError("sum(pvals[:-1]) > 1.0")  # as numpy does
+    return weights if _sums_to_one(p) else np.append(weights[:-1], max(rest, 0.0))

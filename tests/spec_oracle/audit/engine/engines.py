@@ -315,6 +315,21 @@ class ShortRow(Right):
         return [0.5, 0.5]
 
 
+class OtherWidths(Right):
+    """After one token of a completion it returns rows of another vocabulary."""
+
+    def next_token_probs(self, context):
+        return super().next_token_probs(context) if len(context) == 1 else [0.25] * 4
+
+    def target(self, context, emitted):
+        return TARGET([*context, *emitted])
+
+
+class BatchWithoutSeeds(Right):
+    def generate_batch(self, prompts, max_new_tokens):
+        return [self.generate(prompt, max_new_tokens) for prompt in prompts]
+
+
 class Spied(Right):
     """Says nothing of its drafts, but shows its drafter."""
 

@@ -45,7 +45,10 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
 
 
 @pytest.mark.parametrize("talks", [25, *at_night(100)])
-@pytest.mark.parametrize("name", ["conversation-keeps-its-last-tokens", "session", "recurrent-engine"])
+@pytest.mark.parametrize(
+    "name",
+    ["conversation-keeps-its-last-tokens", "conversation-prompts-in-chunks", "session", "recurrent-engine"],
+)
 def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)
     found = judged(specimen(name))
@@ -59,6 +62,29 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     found = judged(engines.CountsFromThePrompt())
     assert found.status is Status.PASSED
     assert "are distributed as those of unused copies of the engine" in found.remarks.scope[0]
+    assert found.remarks.notes[0].endswith(
+        "which does not know where a prompt ends; generate_plain would decide it"
+    )
+
+
+def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=700)
+    found = judged(specimen("conversation-chunk-of-a-prompt-keeps-drafts"))
+    assert found.status is Status.FAILED
+    assert found.detail.endswith("is distributed otherwise than without speculation after the same prompt")
+
+
+class OwnPlain(engines.CountsFromThePrompt):
+    """Counts from the prompt without speculation, too."""
+
+    generate_plain = engines.CountsFromThePrompt.generate
+
+
+def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=700)
+    found = judged(OwnPlain())
+    assert found.status is Status.PASSED
+    assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")
     assert not found.remarks.notes
 
 

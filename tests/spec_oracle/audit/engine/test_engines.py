@@ -128,6 +128,7 @@ BROKEN = {
         "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no distribution",
     ),
     engines.ShortRow: (SubjectVerdict.BROKEN, "next_token_probs: shape (2,) after (0,), expected (3,)"),
+    engines.OtherWidths: (SubjectVerdict.BROKEN, "next_token_probs: shape (4,) after (0, "),
     engines.Raises: (SubjectVerdict.BROKEN, "raised RuntimeError: out of cache blocks"),
     engines.Exits: (SubjectVerdict.INCONCLUSIVE, "raised SystemExit: 0"),
     engines.NeverAccepts: (SubjectVerdict.INCONCLUSIVE, "never accepted a draft"),
@@ -145,6 +146,16 @@ def test_engines_that_cannot_be_judged_get_a_clear_row(engine):
     found = report_on(engine, replace(QUICK, checks=()))
     assert found.verdict is verdict
     assert detail(found, "joint").startswith(told)
+
+
+def test_an_optional_method_that_takes_other_arguments_is_named_with_its_call():
+    found = report_on(engines.BatchWithoutSeeds, replace(QUICK, checks=("batch",)))
+    assert found.verdict is SubjectVerdict.BROKEN
+    told = next(check.detail for check in found.checks if check.status is Status.FAILED)
+    assert told.startswith(
+        "generate_batch is called as generate_batch(prompts, max_new_tokens, seeds): too many"
+    )
+    assert "engines.py:" in told
 
 
 def test_an_engine_that_shows_no_drafts_is_inconclusive_unless_assumed():

@@ -91,6 +91,53 @@ def test_completions_that_end_early_are_not_long():
     assert re.match(r"completions end after 2\.\d tokens", judged(engines.Stops()).detail)
 
 
+class EndsSoon(engines.Stops):
+    """Ends after eight tokens on average: long before any text is long, long after those that are traced."""
+
+    prompts = ((0,),)
+
+    def next_token_probs(self, context):
+        *others, stop = engines.TARGET(context)
+        return [share * (1 - stop / 4) / sum(others) for share in others] + [stop / 4]
+
+
+class LateAndEndsSoon(EndsSoon):
+    """From its sixth token on every draft is accepted."""
+
+    def target(self, context, emitted):
+        text = [*context, *emitted]
+        return self.draft_probs(text) if len(text) > 5 else self.next_token_probs(text)
+
+
+class Batches(EndsSoon):
+    """The same completions in a batch, by the engine that ``alone`` makes."""
+
+    alone = EndsSoon
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        one = self.alone()
+        return [
+            one.generate(prompt, max_new_tokens, seed) for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+
+
+class LateBatches(Batches):
+    alone = LateAndEndsSoon
+
+
+@pytest.mark.parametrize(("engine", "status"), [(Batches, Status.PASSED), (LateBatches, Status.FAILED)])
+def test_what_breaks_behind_the_traced_tokens_is_found_in_batches_too(engine, status):
+    found = long_batches(of_engine(engine()).cases(CONTEXT), 1e-9, CONTEXT, 1e-7)
+    assert found.status is status
+
+
+@pytest.mark.parametrize(("engine", "status"), [(EndsSoon, Status.PASSED), (LateAndEndsSoon, Status.FAILED)])
+def test_what_breaks_behind_the_traced_tokens_is_found_where_completions_end_soon(engine, status):
+    found = judged(engine())
+    assert found.status is status
+    assert found.remarks.scope[0].startswith("completions of up to ")
+
+
 @pytest.mark.parametrize(
     ("name", "status"), [("window-of-two-tokens", Status.PASSED), (LATE[0], Status.FAILED)]
 )

@@ -14,6 +14,7 @@ from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.results import Cause, How, Status
+from spec_oracle.contracts import ContractError
 from spec_oracle.exact.completions import distance
 from tests.subjects import checks_of, of_engine
 
@@ -192,6 +193,18 @@ def test_calls_that_are_shown_too_late_are_not_judged():
     assert found.remarks.scope[0].endswith(
         "(steps returns all calls at once: yield each one as soon as it has ended)"
     )
+
+
+class CallsBackAndYields(SteppingEngine):
+    """Takes a function for its calls, and yields them all the same."""
+
+    def steps(self, prompt, max_new_tokens, seed=None, on_call=None):
+        yield from super().steps(prompt, max_new_tokens, seed)
+
+
+def test_steps_that_yield_and_take_a_function_are_told_to_do_one_of_both():
+    with pytest.raises(ContractError, match="steps has a parameter on_call, and yields its calls"):
+        judged(CallsBackAndYields())
 
 
 def test_more_completions_confirm_what_few_leave_open():

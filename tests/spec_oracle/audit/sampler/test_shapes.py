@@ -8,7 +8,7 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
 from spec_oracle.audit.experiment import FoundBy
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.suite import result_of
 from tests.strategies import at_night
@@ -84,6 +84,20 @@ def test_code_that_cannot_be_followed_is_drawn():
     found = [outcome(specimens()[name].function, traceable=False) for name in names]
     assert [result.status for result in found] == [Status.PASSED, Status.FAILED]
     assert all(result.measured.alpha > 0 for result in found)
+    assert [result.word for result in found] == [How.SAMPLED, How.FAILED]
+
+
+def only_int64(x, q, p, rng):
+    """The token rule of a library that takes ids of int64 only, as many operators of torch do."""
+    if x.dtype != np.int64:
+        raise TypeError("indices must be of int64")
+    return specimens()["token-rule"].function(x, q, p, rng)
+
+
+def test_code_that_cannot_be_followed_may_refuse_ids_of_int32():
+    found = outcome(only_int64, traceable=False)
+    assert found.status is Status.PASSED
+    assert any("ids int32: raised TypeError" in line for line in found.remarks.scope)
 
 
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])

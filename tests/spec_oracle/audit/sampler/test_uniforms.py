@@ -11,7 +11,7 @@ from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, au
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import Findings, LawResult, NoEvidenceError
+from spec_oracle.audit.results import Findings, How, LawResult, NoEvidenceError
 from spec_oracle.audit.sampler import integrated as integration
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
@@ -146,6 +146,7 @@ def test_code_that_emits_as_a_rule_is_compared_with_it(check):
     assert result.status is Status.PASSED
     assert result.measured.draws < 4000
     assert "as a rule's" in result.detail or "on the same seed" in result.detail
+    assert result.word in (How.REPLAYED, How.SAMPLED)
 
 
 @pytest.mark.usefixtures("full_effort")

@@ -73,6 +73,27 @@ def test_binomial_counts_are_trials():
         law(lambda: RNG.binomial(1, 1.5))
 
 
+def test_multinomial_gives_the_last_outcome_what_the_others_leave():
+    """As numpy does: rows of float32 that sum to 1 but for their rounding are no mistake."""
+    row = np.array([0.7, 0.7, 0.7], dtype=np.float32)
+    row /= row.sum()
+    off = np.array([row[0], row[1], row[2] + np.float32(1e-3)])
+    for weights in (row, off):
+        expected = {0: float(row[0]), 1: float(row[1]), 2: 1 - float(row[0]) - float(row[1])}
+        found = law(lambda weights=weights: RNG.multinomial(1, weights).argmax())
+        assert found == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [([0.5, 0.6, 0.2], "> 1.0"), ([0.2, np.nan, 0.8], "contains NaNs"), ([-0.1, 0.6, 0.5], "pvals < 0")],
+)
+def test_multinomial_refuses_what_numpy_refuses(row, says):
+    for generator in (RNG.multinomial, lambda *given: law(lambda: RNG.multinomial(*given).argmax())):
+        with pytest.raises(ValueError, match=says):
+            generator(1, row)
+
+
 def test_choice_without_replacement():
     expected = {(i, j): LAW[i] * LAW[j] / (1 - LAW[i]) for i in range(3) for j in range(3) if i != j}
     assert law(lambda: RNG.choice(4, size=2, replace=False, p=WEIGHTS)) == pytest.approx(expected)
