@@ -298,6 +298,8 @@ def check_result(
     alpha: float = 0.0,
     draws: int = 0,
     total_variation: float | None = None,
+    tokens: int = 0,
+    detectable: float | None = None,
     scope: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
     coverage: Mapping[str, Mapping[str, Cover]] | None = None,
@@ -307,7 +309,7 @@ def check_result(
     cause: Cause | None = None,
 ) -> CheckResult:
     """Return the result of a check, or of a part of one, from the fields of its records."""
-    measured = Measured(alpha, draws, total_variation)
+    measured = Measured(alpha, draws, total_variation, tokens, detectable)
     remarks = Remarks(scope, notes, coverage or {}, proviso, do)
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 

@@ -176,8 +176,7 @@ def said_of(found: TracedExperiment) -> CheckResult:
 
 def traced_at(experiment: Experiment, end: float = math.inf) -> TracedExperiment:
     """Trace one call, up to a processor time; errors are those of its laws."""
-    assert experiment.trace is not None
-    return TracedExperiment(experiment, experiment.trace(0, end))
+    return TracedExperiment(experiment, experiment.traced(0, end))
 
 
 @dataclass
