@@ -18,7 +18,9 @@ import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import (
+    FLOAT32_ROUNDING,
     NOTHING_DECLARED,
+    ROUNDING,
     Facts,
     always,
     declared_bound,
@@ -27,14 +29,17 @@ from spec_oracle.audit.declared import (
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import DECLARED
-from spec_oracle.audit.rule.subject import RuleSubject, of_rule
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import generator_by_keyword, generator_is_keyword_only, parameters_of
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import AnyVerifier, Siblings, accepts_of
+from verifiers import AnyVerifier, Siblings, accepts_of, drafting_of, traits_of
+
+_PATHS: Final = 2
+"""Draft paths of rules for several, unless the user says otherwise."""
 
 
 def is_third_party(name: str) -> bool:
@@ -187,6 +192,36 @@ def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
     return of_rule(name, thing, array=array, num_paths=num_paths)
+
+
+def of_rule(
+    name: str, rule: AnyVerifier, *, array: str = "numpy", num_paths: int | None = None
+) -> RuleSubject:
+    """Return the subject for a rule; only our own are known to compute in float64 throughout.
+
+    Raises `InvalidInputError` for wrong ``accepts``, ``traits`` or ``rule``.
+    """
+    accepted, is_ours = accepts_of(rule), name in verifiers.names()
+    one_path = traits_of(rule).single_path or drafting_of(rule) is Siblings.BEAM
+    paths = 1 if one_path else num_paths or _PATHS
+    facts = Facts(tolerance=ROUNDING if is_ours else FLOAT32_ROUNDING)
+    declared = getattr(rule, "rule", None)
+    if isinstance(declared, str):  # that of a walk is a function
+        facts = Facts(tolerance=facts.tolerance, rule_at=partial(always, _declared(name, accepted, declared)))
+    return RuleSubject(name, rule, facts, paths, array)
+
+
+def _declared(name: str, accepts: frozenset[Siblings], declared: str) -> str:
+    """Return the declared rule, which must take some of the siblings."""
+    known = verifiers.names()
+    if declared not in known:
+        raise InvalidInputError(f"rule: {name!r} declares {unknown(declared, known, 'rule')}")
+    if not accepts & accepts_of(verifiers.get(declared)):
+        laws = ", ".join(sorted(law.value for law in accepts))
+        raise InvalidInputError(
+            f"rule: {name!r} declares {declared}, which does not accept its siblings: {laws}"
+        )
+    return declared
 
 
 def is_engine(thing: object) -> bool:

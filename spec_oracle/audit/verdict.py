@@ -254,7 +254,7 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
             tuple(map(float, law.accepted_length_pmf)),
             # Where the optimum is one of trees, the drafts are no paths.
             _of_rule(instance, rule_at(instance.draft_length), drafting)
-            if not elsewhere and (rule_at := subject.path_rule_at)
+            if not elsewhere and (rule_at := subject.facts.rule_at)
             else (),
         )
         for name, law in found.laws.items()

@@ -43,7 +43,6 @@ class LostSubject:
     num_paths: int = 1
     place: str = ""
     call_form: ClassVar[str] = ""
-    path_rule_at: ClassVar[None] = None
     carries_state: ClassVar[bool] = False
     drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = True

@@ -13,7 +13,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule import joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
-from spec_oracle.audit.rule.subject import of_rule
+from spec_oracle.audit.subjects import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.exact.drafting import StochasticBeam
 from spec_oracle.exact.errors import TooManyBranchesError
