@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draftings import DEPTH, PATHS, draftings, one_of_each, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, PATHS, one_of_each, sampled_trees
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
@@ -86,7 +86,7 @@ class RuleSubject:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
         plain_verification(self.code, self.drafting, self.num_paths, seed)
         toy = panel(3, DEPTH, self.num_paths, seed)["flat"]
-        for drafting in [self.paths(toy), *draftings(self.on_trees, DEPTH).values()][:2]:
+        for drafting in [*self.one_of_each(toy).values()][:2]:
             rng = stream(seed, "first-call")
             for batch in PLAIN_BATCHES:
                 drafts = sampled_trees(toy, drafting, batch, rng)
