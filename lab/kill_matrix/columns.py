@@ -27,7 +27,7 @@ from spec_oracle.audit.engine.tracer import Asked, traced
 from spec_oracle.audit.experiment import Effort, require_certain
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
-from spec_oracle.audit.rule.joint import law_on
+from spec_oracle.audit.rule.enumeration import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -124,8 +124,8 @@ def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
 
     def law_of(instance: Instance) -> EmissionLaw:
         if trees is None:
-            return law_on(rule, bench, rule.paths, instance)
-        return law_on(rule, bench, lambda _: trees, _as_deep_as(trees, instance))
+            return law_on(rule, bench, instance, rule.paths(instance))
+        return law_on(rule, bench, _as_deep_as(trees, instance), trees)
 
     @cache
     def joint() -> CheckResult:

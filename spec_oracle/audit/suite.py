@@ -59,8 +59,8 @@ from spec_oracle.audit.sampler.streams import streams as sampler_streams
 from spec_oracle.audit.subject import Subject
 
 
-def called_as_sampler(run: Run) -> Run:
-    """Run a check of samplers on a rule, called under their contract, unless it is never called alone."""
+def of_one_call(run: Run) -> Run:
+    """Run a check of single calls on a rule, unless it is never called alone."""
 
     @wraps(run)
     def asked(subject: RuleSubject, context: Context) -> CheckResult:
@@ -72,12 +72,12 @@ def called_as_sampler(run: Run) -> Run:
 
 RULE: Final[Suite] = {
     JOINT: rule_joint,
-    SHAPES: skip_if_declared(rule_shapes),
+    SHAPES: skip_if_declared(of_one_call(rule_shapes)),
     LENGTH: skip_if_lossy(rule_length),
     CALLS: rule_calls,
     BATCH: rule_batch,
-    BAD_INPUT: called_as_sampler(on_broken_input),
-    INPUTS_KEPT: called_as_sampler(paths_kept),
+    BAD_INPUT: of_one_call(on_broken_input),
+    INPUTS_KEPT: of_one_call(paths_kept),
     SCALE: skip_if_declared(rule_scale),
 }
 """Rules that take every random decision from a source."""

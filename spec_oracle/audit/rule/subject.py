@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draftings import DEPTH, PATHS, one_of_each, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, PATHS, drafting_called, one_of_each, sampled_trees
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
@@ -24,11 +24,6 @@ from verifiers import (
     accepts_of,
     drafting_of,
     traits_of,
-)
-
-_OF_PATHS: Final = (
-    ": drafts.paths has the arrays of its K paths, and "
-    "Verdict.on_paths(drafts, path, num_accepted, next_token) makes its verdict"
 )
 
 
@@ -53,7 +48,11 @@ class RuleSubject:
     @property
     def call_form(self) -> str:
         """How it is called, and where a rule for paths finds its arrays."""
-        return f"it is called as verify(drafts, decisions){_OF_PATHS if not self.on_trees else ''}"
+        of_paths = (
+            ": drafts.paths has the arrays of its K paths, and "
+            "Verdict.on_paths(drafts, path, num_accepted, next_token) makes its verdict"
+        )
+        return f"it is called as verify(drafts, decisions){of_paths * (not self.on_trees)}"
 
     @property
     def carries_state(self) -> bool:
@@ -76,6 +75,10 @@ class RuleSubject:
         law, traits = drafting_of(self.rule), traits_of(self.rule)
         is_one = traits.single_path or law is Siblings.BEAM
         return paths_of(instance.with_paths(1) if is_one else instance, self.drafting)
+
+    def drafts_of(self, kind: str, instance: Instance) -> Drafting:
+        """Return how a kind of drafts of an instance is drawn; errors as of `drafting_called`."""
+        return self.paths(instance) if kind == PATHS else drafting_called(kind, self.on_trees, instance)
 
     def one_of_each(self, instance: Instance) -> Mapping[str, Drafting]:
         """Return how an instance is drafted, by kind: its K paths, and one kind of trees for every law."""
