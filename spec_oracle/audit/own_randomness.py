@@ -70,7 +70,7 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
     do = _DO_ON_TREES if subject.on_trees else _DO
     what, places = "it draws random numbers by itself", watched.lines
     if not places:
-        if len(found) < 2 or np.array_equal(*found):
+        if len(found) < 2 or np.array_equal(found[0], found[1]):
             return ""
         places = watched.indirect
     if not places:

@@ -1,18 +1,16 @@
 """What the checks of a subject come to: its verdict, its figures, and the report on it."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Final
 
-import verifiers
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.exact_comparison import accepts
+from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import AuditedCode, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import AuditedCode, Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
     Cause,
     CheckResult,
@@ -24,11 +22,6 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts.speculation import UNKNOWN, Speculation
-from spec_oracle.exact import emission_law
-from spec_oracle.exact.call import paths_of
-from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
-from spec_oracle.toy import Instance
-from verifiers import Siblings
 
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
 
@@ -237,40 +230,3 @@ def evidence_of(joint: CheckResult) -> Evidence:
     if joint.how is None:
         return Evidence.NONE
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
-
-
-def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]:
-    """Return the figures of every instance whose law was found."""
-    best = block_transport_optimum if subject.carries_state else multi_path_optimum
-    drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
-    elsewhere = found.elsewhere and found.elsewhere.optimum_of
-    optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
-    return tuple(
-        InstanceFigures(
-            name,
-            (instance := found.instances[name]).digest,
-            float(law.block_efficiency),
-            optimum_of(instance),
-            tuple(map(float, law.accepted_length_pmf)),
-            # Where the optimum is one of trees, the drafts are no paths.
-            _of_rule(instance, rule_at(instance.draft_length), drafting)
-            if not elsewhere and (rule_at := subject.facts.rule_at)
-            else (),
-        )
-        for name, law in found.laws.items()
-    )
-
-
-@lru_cache(maxsize=256)
-def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -> float:
-    """Return the most tokens per call on one instance; subjects of one audit share it."""
-    return float(best(instance, drafting=drafting).value)
-
-
-@lru_cache(maxsize=256)
-def _of_rule(instance: Instance, rule: str, drafting: Siblings) -> tuple[float, ...]:
-    """Return the law of the accepted length of a rule, () if it does not accept such paths."""
-    if not accepts(rule, paths_of(instance, drafting)):
-        return ()
-    law = emission_law(verifiers.get(rule), instance, drafting=drafting)
-    return tuple(map(float, law.accepted_length_pmf))
