@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,10 @@ OVERRUN: Final = 2.0
 _CERTAIN: Final = 1 - 1e-9
 
 
+Outcomes: TypeAlias = Sequence[Any] | Integers
+"""Of runs of an experiment: anything that can be compared, or numbers from 0 on."""
+
+
 @dataclass(frozen=True)
 class OutcomeCells:
     """Cells in which outcomes are counted: their probabilities ``law`` [C].
@@ -36,7 +40,7 @@ class OutcomeCells:
     """
 
     law: Floats
-    of: Callable[[Sequence[Any]], Integers]
+    of: Callable[..., Integers]
     outcomes: Sequence[Any] = ()
     slack: Floats | float = 0.0
 
@@ -68,7 +72,7 @@ class TracedOutcome:
     runs: int = 0
     is_decided: bool = True
     remark: str = ""
-    many: Callable[[int], Sequence[Any]] | None = None
+    many: Callable[[int], Outcomes] | None = None
     guarded: float = 0.0
     total_variation: float | None = None
     assumed: float = 0.0
@@ -93,7 +97,7 @@ class Experiment:
     what: str
     size: str
     expect: Callable[[], Mapping[Any, float]]
-    many: Callable[[int], Sequence[Any]]
+    many: Callable[[int], Outcomes]
     trace: Callable[[int, float], TracedOutcome] | None = None
     binned: Callable[[], OutcomeCells] | None = None
     allowed: float = ROUNDING
@@ -128,8 +132,7 @@ def numbered(what: str, size: str, law: Floats, many: Callable[[int], Integers],
     ``more`` are other fields of it.
     """
     expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
-    some = cast(Callable[[int], Sequence[Any]], many)
-    return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
+    return Experiment(what, size, expect, many, **{"binned": partial(indexed, law), **more})
 
 
 @dataclass

@@ -13,7 +13,8 @@ from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import SPARSE, Shape
-from spec_oracle.audit.shapes.places import Place, at_one_place, experiment_at
+from spec_oracle.audit.shapes.places import at_one_place, experiment_at
+from spec_oracle.audit.shapes.trees import Place
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws

@@ -21,7 +21,7 @@ from spec_oracle.audit.rule.enumeration import SlowSizes, at_place, enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, design
 from spec_oracle.audit.shapes.coverage import Extent, result_of
-from spec_oracle.audit.shapes.places import TriedShapes
+from spec_oracle.audit.shapes.tried import TriedShapes
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import traits_of
