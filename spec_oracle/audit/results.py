@@ -9,12 +9,13 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Floats, Integers, Numbers
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
 from spec_oracle.contracts.completion import Prompt, Token
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.exact.completions import largest_gap
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -91,6 +92,41 @@ class Law(Protocol):
     @property
     def largest_gap(self) -> Gap: ...  # noqa: D102
     def extended(self) -> Numbers: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SampledLaw:
+    """What was sampled on one instance: counts of completions of L+1 tokens, and of accepted lengths."""
+
+    instance: Instance
+    law: Floats
+    counts: Integers
+    lengths: Integers
+
+    @property
+    def total_variation(self) -> float:
+        """Total variation as sampled; noise included."""
+        return float(abs(self.counts / self.counts.sum() - self.law).sum() / 2)
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The completion with the largest gap, as sampled."""
+        return largest_gap(self.law, self.counts / self.counts.sum(), self.extended().shape)
+
+    def extended(self) -> Floats:
+        """Return the law of the first L+1 tokens as sampled, shape (V,) * (L+1)."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return np.asarray(self.counts / self.counts.sum()).reshape(shape)
+
+    @property
+    def accepted_length_pmf(self) -> tuple[float, ...]:
+        """P(tau = 0), ..., P(tau = L), as sampled."""
+        return tuple(self.lengths / max(self.lengths.sum(), 1))
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean number of emitted tokens, tokens per call."""
+        return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, cache
-from spec_oracle.audit.isolation import Isolation, audit_apart
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.audit.options import Isolation
 from spec_oracle.report import audit_to_json, formatted
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
