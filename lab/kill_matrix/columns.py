@@ -54,7 +54,7 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and does not count."""
 
-ASKED = [name for name, check in CHECKS.items() if any(check in suite for suite in SUITES.values())]
+ASKED = [name for name in CHECKS if any(name in suite for suite in SUITES.values())]
 """The checks that can be run on a specimen."""
 
 COLUMNS = (EXACT, *ASKED, YARDSTICK)

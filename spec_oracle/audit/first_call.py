@@ -52,7 +52,7 @@ class FirstCall:
     def result(self, check: Check, left_out: str = "") -> CheckResult:
         """Run a check, unless it is ``left_out`` for a reason; return its result, or the broken contract."""
         name, left_out = check.name, self.leaves_out or left_out
-        is_first = not left_out and check in self.suite and not self._was_repeated
+        is_first = not left_out and name in self.suite and not self._was_repeated
         if is_first and isinstance(self.subject, RuleSubject):
             self._was_repeated, self.fault = True, own_randomness(self.subject, self.context)
             if self.fault:

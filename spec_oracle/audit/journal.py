@@ -172,8 +172,8 @@ def _ending(code: int | None) -> str:
 def _names(journal: Iterable[Entry]) -> list[str]:
     """Return the names of the checks of a journal's kind, in turn; of all, where it names none."""
     kind = next((entry.kind for entry in journal if isinstance(entry, LostSubject)), "")
-    suite = SUITES.get(kind, CHECKS.values())
-    return [check.name for check in IN_TURN if check in suite]
+    suite = SUITES.get(kind, CHECKS)
+    return [check.name for check in IN_TURN if check.name in suite]
 
 
 def unloaded(

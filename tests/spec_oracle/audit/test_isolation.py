@@ -113,10 +113,10 @@ def test_traced_code_that_draws_for_ever_is_ended():
     assert "still running after 8 s" in said(found)
 
 
-@pytest.mark.parametrize("last", [check.name for check in ENGINE])
+@pytest.mark.parametrize("last", ENGINE)
 def test_an_engine_whose_process_is_gone_has_a_report_in_every_check(tmp_path, last):
     engine = as_subject("escapes:EndingEngine", AuditOptions())
-    names = [check.name for check in ENGINE]
+    names = [*ENGINE]
     before = names[: names.index(last)]
     with (tmp_path / "journal").open("wb") as journal:
         for entry in (lost_subject(engine), *(CheckResult(name, Status.PASSED, "fine") for name in before)):
