@@ -16,6 +16,7 @@ from spec_oracle.audit.results import (
     Law,
     Number,
     SampledLaw,
+    Status,
     TextCounterexample,
     WrongCompletion,
 )
@@ -122,12 +123,13 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
 
 
 def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
-    """Save the inputs of a failed check, and add the command that runs it again.
+    """Save the inputs of a failed check, and add the command that runs it again; other results stay.
 
     `joint` without such inputs has a counterexample of its own.
     """
     again = check.shown.inputs
-    if again is None and (check.known or check.name == "joint"):
+    is_lost = check.status is not Status.FAILED or check.known or check.name == "joint"
+    if again is None and is_lost:
         return check
     again = replace(again or FailingInputs("", "", {}, check.measured.alpha, check.detail), check=check.name)
     file, not_saved = again.file, ""

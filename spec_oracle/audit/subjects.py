@@ -41,6 +41,9 @@ from verifiers import AnyVerifier, Siblings, accepts_of, drafting_of, traits_of
 _PATHS: Final = 2
 """Draft paths of rules for several, unless the user says otherwise."""
 
+_PARENTS: Final = ("parents",)
+"""The second parameter of a function of draft trees."""
+
 
 def is_third_party(name: str) -> bool:
     """Whether a name is that of an engine or sampler of other people."""
@@ -51,13 +54,9 @@ def quickness(name: str) -> int:
     """Sort key: slow subjects first, so that no process starts one last."""
     if ":" in name:
         return 0
-    if name in _rules():
+    if name in verifiers.names():
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
-
-
-def _rules() -> tuple[str, ...]:
-    return verifiers.names()
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -77,7 +76,7 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     name, _ = parted(name)
     if ":" not in name:
-        names = (*_rules(), *registry.names())
+        names = (*verifiers.names(), *registry.names())
         if name in names:
             return
         if (file := _file_of(name)) is not None:
@@ -187,7 +186,7 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
 
 def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
     """Return the subject for an object with a method ``verify``, by what this takes."""
-    if takes_trees(verify):
+    if parameters_of(verify)[1:2] == _PARENTS:
         return of_trees(name, thing, verify, array=array)
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
@@ -239,7 +238,7 @@ def of_function(
             f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
             "verify(drafts, decisions), and accepts"
         )
-    if names[1:2] == PARENTS:
+    if names[1:2] == _PARENTS:
         return of_trees(name, function, function, array=array)
     if generator_is_keyword_only(function):
         function = generator_by_keyword(function)
@@ -302,15 +301,6 @@ def _takes_nothing(thing: object) -> bool:
 def takes_uniforms(function: Callable[..., object]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
     return parameters_of(function)[3:4] == ("uniforms",)
-
-
-PARENTS: Final = ("parents",)
-"""The second parameter of a function of draft trees."""
-
-
-def takes_trees(function: Callable[..., object]) -> bool:
-    """Whether a function declares, by the name of its second parameter, that it takes draft trees."""
-    return parameters_of(function)[1:2] == PARENTS
 
 
 def takes_four(function: Callable[..., object]) -> bool:

@@ -35,23 +35,15 @@ def without_findings(result: CheckResult) -> CheckResult:
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures that prove the output to be distributed otherwise than the target."""
-    failures = (
-        check
-        for check in checks
-        if check.status is Status.FAILED and check.cause is not Cause.BROKEN_CONTRACT
-    )
-    return [check for check in failures if CHECKS[check.name].against_law]
+    failures = (check for check in checks if check.status is Status.FAILED)
+    outputs = (check for check in failures if check.cause is not Cause.BROKEN_CONTRACT)
+    return [check for check in outputs if CHECKS[check.name].against_law]
 
 
 PROVISO = (
     "lossless as its own next_token_probs says: it has no generate_plain, so that nothing else shows what "
     "target-only decoding is"
 )
-
-
-def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return the failures where there was no output to judge, but those on record."""
-    return [check for check in checks if check.cause is Cause.BROKEN_CONTRACT and not check.known]
 
 
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
@@ -70,7 +62,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     if wrong := against_law(checks):
         is_declared = all(_is_declared(check, facts) for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
-    if breaches(checks):
+    if any(check.cause is Cause.BROKEN_CONTRACT and not check.known for check in checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
     is_seen_wrong = any(check.cause is Cause.UNDECIDED for check in checks)
@@ -104,12 +96,8 @@ def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record; one of a larger total variation says so instead, and what to do."""
     if check.status is not Status.FAILED or not CHECKS[check.name].against_law:
-        ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-        return (
-            replace(check, known=facts.failures.reasons.get(check.name, ""))
-            if check.status in ended
-            else check
-        )
+        has_ended = check.status in (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
+        return replace(check, known=facts.failures.reasons.get(check.name, "") if has_ended else check.known)
     name = CHECKS[check.name].record_in(facts)
     most, size = facts.size_of(name), _size(check, name)
     if most is None:
@@ -154,21 +142,9 @@ def report_on(
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
     verdict = verdict_of(checks, facts)
     is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
-    proviso = (
-        facts.proviso
-        if is_proviso
-        else next((one.remarks.proviso for one in checks if one.remarks.proviso), "")
-    )
-    shown, figures = None, figures_of(subject, found)
+    provisos = [facts.proviso] * is_proviso + [check.remarks.proviso for check in checks]
     if subject.is_rerunnable:
-        checks = tuple(
-            with_file(check, subject.name, options)
-            if check.shown.inputs or check.status is Status.FAILED
-            else check
-            for check in checks
-        )
-    if found.worst is not None or any(check.shown.completion for check in checks):
-        shown = counterexample(subject.name, found, checks, options, subject.num_paths)
+        checks = tuple(with_file(check, subject.name, options) for check in checks)
     measured = [
         found.total_variation,
         *(check.measured.total_variation for check in against if check.measured.alpha == 0),
@@ -189,12 +165,12 @@ def report_on(
                 *dict.fromkeys(note for check in checks for note in check.remarks.notes),
             ),
             next((check.remarks.coverage for check in checks if check.remarks.coverage), {}),
-            proviso,
+            next(filter(None, provisos), ""),
         ),
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
-        figures=figures,
-        counterexample=shown,
+        figures=figures_of(subject, found),
+        counterexample=counterexample(subject.name, found, checks, options, subject.num_paths),
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
         code=AuditedCode(facts.version, subject.place if is_open else ""),
