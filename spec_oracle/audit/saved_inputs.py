@@ -74,7 +74,9 @@ class FailingInputs:
         if data["part"] not in parts:
             raise InvalidInputError(f"{path}: {unknown(data['part'], parts, 'part of a check')}")
         try:
-            inputs = {name: _READ.get(name, lambda kept: kept)(one) for name, one in data["inputs"].items()}
+            inputs = {
+                name: _READ[name](one) if name in _READ else one for name, one in data["inputs"].items()
+            }
             rate = require_share(data["rate"], "rate")
             return cls(str(data["check"]), str(data["part"]), inputs, rate, str(data["says"]), str(path))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
