@@ -1,15 +1,15 @@
 """The result of a check, and the findings of `joint` on the distribution: later checks may read both."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Integers, Numbers
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
 from spec_oracle.contracts.completion import Prompt, Token
@@ -74,26 +74,6 @@ class Cover(StrEnum):
     UNTRIED = "untried"
 
 
-class Law(Protocol):
-    """What is known of a subject's law on one instance.
-
-    Its distance from the target, tokens per call, P(tau = 0..L), the text with the largest gap, and the law
-    of the first L+1 tokens, shape (V,) * (L+1).
-    """
-
-    @property
-    def instance(self) -> Instance: ...  # noqa: D102
-    @property
-    def total_variation(self) -> Number: ...  # noqa: D102
-    @property
-    def block_efficiency(self) -> Number: ...  # noqa: D102
-    @property
-    def accepted_length_pmf(self) -> Sequence[Number]: ...  # noqa: D102
-    @property
-    def largest_gap(self) -> Gap: ...  # noqa: D102
-    def extended(self) -> Numbers: ...  # noqa: D102
-
-
 @dataclass(frozen=True)
 class SampledLaw:
     """What was sampled on one instance: counts of completions of L+1 tokens, and of accepted lengths."""
@@ -127,6 +107,10 @@ class SampledLaw:
     def block_efficiency(self) -> float:
         """Mean number of emitted tokens, tokens per call."""
         return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
+
+
+Law: TypeAlias = EmissionLaw | SampledLaw
+"""What is known of a subject's law on one instance: exact, or as sampled."""
 
 
 @dataclass(frozen=True)

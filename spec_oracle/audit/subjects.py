@@ -164,11 +164,14 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
 
-def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
+def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if callable(verify := getattr(thing, "verify", None)):
-        return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
+        is_sampler = takes_four(verify) and not hasattr(thing, "initial_state")
+        if is_sampler or parameters_of(verify)[1:2] == _PARENTS:
+            return of_function(name, verify, array=array, num_paths=num_paths, holder=thing)
+        return of_rule(name, thing, array=array, num_paths=num_paths)
     if callable(verify := getattr(thing, "verify_tree", None)):
         if len(parameters_of(verify)) != len(("drafts", "decisions")):
             return of_trees(name, thing, verify, array=array)
@@ -182,15 +185,6 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
     return of_function(name, thing, array=array, num_paths=num_paths)
-
-
-def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
-    """Return the subject for an object with a method ``verify``, by what this takes."""
-    if parameters_of(verify)[1:2] == _PARENTS:
-        return of_trees(name, thing, verify, array=array)
-    if takes_four(verify) and not hasattr(thing, "initial_state"):
-        return of_function(name, verify, array=array, num_paths=num_paths)
-    return of_rule(name, thing, array=array, num_paths=num_paths)
 
 
 def of_rule(
@@ -229,9 +223,9 @@ def is_engine(thing: object) -> bool:
 
 
 def of_function(
-    name: str, function: Any, *, array: str = "numpy", num_paths: int | None = None
+    name: str, function: Any, *, array: str, num_paths: int | None, holder: object = None
 ) -> SamplerSubject:
-    """Return the subject for a function of the sampler contract."""
+    """Return the subject for a function of the sampler contract; ``holder`` is the object that has it."""
     names = parameters_of(function)
     if names == ("drafts", "decisions"):
         raise InvalidInputError(
@@ -239,7 +233,7 @@ def of_function(
             "verify(drafts, decisions), and accepts"
         )
     if names[1:2] == _PARENTS:
-        return of_trees(name, function, function, array=array)
+        return of_trees(name, holder or function, function, array=array)
     if generator_is_keyword_only(function):
         function = generator_by_keyword(function)
     if takes_uniforms(function):
@@ -249,7 +243,7 @@ def of_function(
     return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
 
 
-def of_trees(name: str, holder: object, function: Any, *, array: str = "numpy") -> SamplerSubject:
+def of_trees(name: str, holder: object, function: Any, *, array: str) -> SamplerSubject:
     """Return the subject for a tree sampler, whose laws of siblings its ``holder`` declares.
 
     Raises `InvalidInputError` where it declares none: no law is right for all drafters.
