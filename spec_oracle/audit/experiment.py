@@ -254,7 +254,6 @@ class Ledger:
 
     budget: float
     a_run: float = 0.0
-    most_runs: int = ENGINE_RUNS
     found: list[TracedExperiment] = field(default_factory=list, init=False)
     seconds: float = field(default=0.0, init=False)
     runs: int = field(default=0, init=False)
@@ -269,7 +268,7 @@ class Ledger:
         """Trace an experiment and keep it; raises `NoEvidenceError` if it cannot be traced in time."""
         left = (self.budget - self.seconds) / self.a_run if self.a_run else math.inf
         started = time.perf_counter()
-        most = int(min(max(left, LEAST_RUNS), self.most_runs))
+        most = int(min(max(left, LEAST_RUNS), ENGINE_RUNS))
         traced = experiment.traced(most, self.due + (OVERRUN - 1) * self.budget)
         took = time.perf_counter() - started
         self.seconds += took

@@ -322,7 +322,6 @@ def check_result(
     detectable: float | None = None,
     scope: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
-    coverage: Mapping[str, Mapping[str, Cover]] | None = None,
     proviso: str = "",
     do: str = "",
     completion: WrongCompletion | TextCounterexample | None = None,
@@ -330,7 +329,7 @@ def check_result(
 ) -> CheckResult:
     """Return the result of a check, or of a part of one, from the fields of its records."""
     measured = Measured(alpha, draws, total_variation, tokens, detectable)
-    remarks = Remarks(scope, notes, coverage or {}, proviso, do)
+    remarks = Remarks(scope, notes, proviso=proviso, do=do)
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 
