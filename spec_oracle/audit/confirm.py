@@ -17,23 +17,17 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Final
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit import effort as shares
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Sample, TracedExperiment, listed
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampling import calls_within, draw_within, evidence
-from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.completions import distance
-from spec_oracle.statistics import draws_needed_by_joint_e_process, goodness_of_fit_by_e_process
+from spec_oracle.audit.sampling import Sampled
+from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process
 
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
@@ -43,57 +37,16 @@ _LOOKS = 5
 _RARE = 1e-9
 """What stands for a probability of zero where the number of samples is planned."""
 
-_SAME: Final = 1e-9
-"""The total variation up to which two traces are the same."""
 
+def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
+    """Compare uninstrumented samples with traced laws; return a line on what they would detect.
 
-class UndecidedError(SpecOracleError):
-    """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
-
-
-def agreed(traced: Sequence[TracedExperiment], context: Context, effort: Effort) -> str:
-    """Compare uninstrumented samples with right traces; return a line on what they would detect.
-
-    Code may behave otherwise when its random numbers are traced. Raises `NoEvidenceError` where samples
-    contradict a trace.
+    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
+    `NoEvidenceError` where they contradict a law.
     """
-    some = [one for one in traced if one.experiment.decides or effort.screens_all] or traced
-    samples = {one.experiment.what: Sample(one.experiment, listed(one.traced.law)) for one in some}
-    laws = [sample.law for sample in samples.values()]
-    needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
-    seconds = effort.confirming_share * context.budget / len(samples)
+    process = EProcess.against([sample.law for sample in samples.values()])
     for number, sample in enumerate(samples.values()):
-        if effort.at_once:
-            most = effort.look if number else effort.most  # some defects show in large batches only
-            draw_within(sample, seconds, needed, start=effort.pilot, most=most)
-            continue
-        sample.draw(effort.pilot)
-        pace = effort.pilot / max(sample.seconds, 1e-9)
-        sample.draw(max(int(min(needed, seconds * pace)) - effort.pilot, 0))
-    try:
-        return confirm(samples, context.rate)
-    except NoEvidenceError:
-        if not effort.at_once:
-            raise
-    return confirm(_in_one_call(samples, effort, seconds), context.rate)
-
-
-def _in_one_call(samples: Mapping[str, Sample], effort: Effort, seconds: float) -> dict[str, Sample]:
-    """Return samples of one call each, as many at most: several calls may depend on each other."""
-    again = {what: sample.afresh() for what, sample in samples.items()}
-    sizes: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
-    for what, sample in again.items():
-        kind = sample.experiment.size, sample.experiment.group
-        if kind not in sizes:
-            drawn = int(samples[what].counts.sum())
-            sizes[kind] = calls_within(sample, seconds, start=effort.pilot, most=drawn)
-        sample.draw(sizes[kind])
-    return again
-
-
-def confirm(samples: Mapping[str, Sample], rate: float) -> str:
-    """Compare samples with traced laws, all by one e-process; result and errors as of `agreed`."""
-    process = evidence([*samples.values()])
+        process = process.observe(sample.counts, number)
     fit = goodness_of_fit_by_e_process(process, alpha=rate)
     if not fit.passed:
         worst = list(samples)[int(process.log_e_by_sample.argmax())]
@@ -110,39 +63,9 @@ def confirm(samples: Mapping[str, Sample], rate: float) -> str:
     return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"
 
 
-def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
-    """Confirm a traced defect by samples; return a line on how it was confirmed.
-
-    Where samples are too few, it is traced again, more than once before ``due`` only. Raises
-    `NoEvidenceError` where samples contradict it, `UndecidedError` where they alone decide and are too few.
-    """
-    experiment, claim = found.experiment, found.traced.law
-    cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
-    as_traced = replace(experiment, many=found.traced.many or experiment.many)
-    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
-    claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
-    seconds = shares.CLAIM_SHARE * context.budget
-    is_confirmed = borne_out(
-        sample, claimed, rate=rate, seconds=seconds, pilot=effort.pilot, most=effort.most
-    )
-    drawn = int(sample.counts.sum())
-    if is_confirmed:
-        agree = "they follow what was traced, not the target's distribution"
-        return f"{drawn:,} uninstrumented samples agree: {agree}"
-    found.require_decision()
-    if experiment.is_conditional:
-        needed = draws_needed(claimed, sample.law, rate)
-        more = 10 * math.ceil(1.5 * needed * sample.seconds / max(drawn, 1) / shares.CLAIM_SHARE / 10)
-        raise UndecidedError(
-            f"{drawn:,} samples neither confirm nor refute it; about {needed:,.0f} would (--budget {more:,})"
-        )
-    times = 1 + require_repeated(found, due)
-    return f"{drawn:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"
-
-
 def borne_out(
-    sample: Sample,
-    claimed: Floats,
+    sample: Sampled,
+    claimed: NDArray[np.float64],
     *,
     rate: float,
     seconds: float,
@@ -176,7 +99,7 @@ def borne_out(
         size = int(max(min(2 * size, most, left), 1))
 
 
-def log_ratio(counts: Integers, claimed: Floats, law: Floats) -> float:
+def log_ratio(counts: NDArray[np.int64], claimed: NDArray[np.float64], law: NDArray[np.float64]) -> float:
     """Return log of P(counts | claimed) / P(counts | law), nats; minus infinity if ``claimed`` is out."""
     seen = counts > 0
     if (claimed[seen] <= 0).any():
@@ -186,14 +109,16 @@ def log_ratio(counts: Integers, claimed: Floats, law: Floats) -> float:
     return float((counts[seen] * np.log(claimed[seen] / law[seen])).sum())
 
 
-def draws_needed(claimed: Floats, law: Floats, rate: float) -> float:
+def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: float) -> float:
     """Return about how many samples decide, whichever law is right: log(1/rate) over the smaller KL."""
     one, other = np.maximum(claimed, _RARE), np.maximum(law, _RARE)
     gains = float((claimed * np.log(one / other)).sum()), float((law * np.log(other / one)).sum())
     return -math.log(rate) / max(min(gains), 1e-300)
 
 
-def require_repeated(found: TracedExperiment, until: float = math.inf) -> int:
+def require_repeated(
+    find: Callable[[], object], is_same: Callable[[object], bool], until: float = math.inf
+) -> int:
     """Trace a defect again that is too small for samples; return how often.
 
     Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError` if
@@ -203,10 +128,10 @@ def require_repeated(found: TracedExperiment, until: float = math.inf) -> int:
         if number and time.process_time() >= until:
             return number
         with entropy_seen() as drawn:
-            again = found.experiment.traced(shares.ENGINE_RUNS, math.inf)
+            found = find()
         if drawn:
             raise NoEvidenceError("the code takes random numbers of the operating system; sampled instead")
-        if distance(again.law, found.traced.law) > _SAME:
+        if not is_same(found):
             raise NoEvidenceError("traced twice, it came to two distributions; sampled instead")
     return CLAIM_REPEATS
 
@@ -228,3 +153,12 @@ def entropy_seen() -> Iterator[list[int]]:
             if hasattr(place, name):
                 stack.enter_context(mock.patch.object(place, name, counting(getattr(place, name))))
         yield drawn
+
+
+def describe(draws: int, repeats: int) -> str:
+    """Return a line on how a defect was confirmed: by samples, or, if ``repeats``, by tracing it again."""
+    if not repeats:
+        agree = "they follow what was traced, not the target's distribution"
+        return f"{draws:,} uninstrumented samples agree: {agree}"
+    times = repeats + 1
+    return f"{draws:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"

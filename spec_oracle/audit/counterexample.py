@@ -16,7 +16,6 @@ from spec_oracle.audit.results import (
     Law,
     Number,
     SampledLaw,
-    Status,
     TextCounterexample,
     WrongCompletion,
 )
@@ -123,13 +122,12 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
 
 
 def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
-    """Save the inputs of a failed check, and add the command that runs it again; other results stay.
+    """Save the inputs of a failed check, and add the command that runs it again.
 
     `joint` without such inputs has a counterexample of its own.
     """
     again = check.shown.inputs
-    is_lost = check.status is not Status.FAILED or check.known or check.name == "joint"
-    if again is None and is_lost:
+    if again is None and (check.known or check.name == "joint"):
         return check
     again = replace(again or FailingInputs("", "", {}, check.measured.alpha, check.detail), check=check.name)
     file, not_saved = again.file, ""

@@ -1,34 +1,66 @@
-"""Experiments: something to run, and the expected distribution of its outcomes; what was traced and sampled.
+"""Experiments: something to run, and the expected distribution of its outcomes. `find` decides them.
 
-A check of any kind lists experiments; kinds differ in how they make them, and in nothing else.
-`spec_oracle.audit.find` decides them, with as much `Effort` as the check states.
+A check of any kind lists experiments; kinds differ in how they make them, and in nothing else. `find` traces
+the outcomes of an experiment if it can: every random decision is run, and uninstrumented samples confirm the
+result. Else samples decide: an e-process screens, then a G test. A traced defect is reported only after
+samples have confirmed it at its own size. See docs/how-it-works/decisions.md.
+
+A die that is called fair, and shows a six more often than it should:
+
+>>> rng = np.random.default_rng(0)
+>>> law = {face: 1 / 6 for face in range(1, 7)}
+>>> throw = lambda count: rng.choice([1, 2, 3, 4, 5, 6, 6], size=count).tolist()
+>>> die = Experiment("a die", "one throw", lambda: law, throw)
+>>> find([die], Context(rate=1e-6, budget=5.0), Effort(tv=0.05, look=500)).status.value
+'failed'
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spec_oracle.arrays import Floats, Integers
+from spec_oracle.audit import effort as shares
+from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
+from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.declared import ROUNDING
-from spec_oracle.audit.effort import ENGINE_RUNS
-from spec_oracle.audit.results import NoEvidenceError, WrongCompletion
+from spec_oracle.audit.results import (
+    Cause,
+    Findings,
+    How,
+    LawResult,
+    Measured,
+    NoEvidenceError,
+    Remarks,
+    Shown,
+    Status,
+    WrongCompletion,
+    with_findings,
+)
+from spec_oracle.audit.sampling import SampledDecision, calls_within, draw_within, judge_samples
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
+from spec_oracle.statistics import (
+    draws_needed_by_g,
+    draws_needed_by_joint_e_process,
+    split,
+    total_variation_interval,
+)
 
 LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
 # Times the budget, in processor time, at which no run of a traced experiment goes on.
 OVERRUN: Final = 2.0
 
 _CERTAIN: Final = 1 - 1e-9
-
-
-Outcomes: TypeAlias = Sequence[Any] | Integers
-"""Of runs of an experiment: anything that can be compared, or numbers from 0 on."""
+_SAME: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,10 +71,10 @@ class OutcomeCells:
     of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
     """
 
-    law: Floats
-    of: Callable[..., Integers]
+    law: NDArray[np.float64]
+    of: Callable[[Sequence[Any]], NDArray[np.int64]]
     outcomes: Sequence[Any] = ()
-    slack: Floats | float = 0.0
+    slack: NDArray[np.float64] | float = 0.0
 
 
 def listed(law: Mapping[Any, float]) -> OutcomeCells:
@@ -53,7 +85,7 @@ def listed(law: Mapping[Any, float]) -> OutcomeCells:
     return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
 
 
-def indexed(law: Floats) -> OutcomeCells:
+def indexed(law: NDArray[np.float64]) -> OutcomeCells:
     """Return a cell for every outcome, where outcomes are numbers from 0 on."""
     return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
@@ -72,7 +104,7 @@ class TracedOutcome:
     runs: int = 0
     is_decided: bool = True
     remark: str = ""
-    many: Callable[[int], Outcomes] | None = None
+    many: Callable[[int], Sequence[Any]] | None = None
     guarded: float = 0.0
     total_variation: float | None = None
     assumed: float = 0.0
@@ -97,7 +129,7 @@ class Experiment:
     what: str
     size: str
     expect: Callable[[], Mapping[Any, float]]
-    many: Callable[[int], Outcomes]
+    many: Callable[[int], Sequence[Any]]
     trace: Callable[[int, float], TracedOutcome] | None = None
     binned: Callable[[], OutcomeCells] | None = None
     allowed: float = ROUNDING
@@ -114,25 +146,22 @@ class Experiment:
         """The probabilities of outcomes."""
         return self.expect()
 
-    def traced(self, most_runs: int, end: float) -> TracedOutcome:
-        """Trace it, within so many runs and up to an end; raises `NoEvidenceError` if it cannot be traced."""
-        if self.trace is None:
-            raise NoEvidenceError("")
-        return self.trace(most_runs, end)
-
     @cached_property
     def cells(self) -> OutcomeCells:
         """The cells in which samples are counted."""
         return listed(self.expected) if self.binned is None else self.binned()
 
 
-def numbered(what: str, size: str, law: Floats, many: Callable[[int], Integers], **more: Any) -> Experiment:
+def numbered(
+    what: str, size: str, law: NDArray[np.float64], many: Callable[[int], NDArray[np.int64]], **more: Any
+) -> Experiment:
     """Return an experiment whose outcomes are numbers from 0 on, of the probabilities ``law`` [C].
 
     ``more`` are other fields of it.
     """
     expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
-    return Experiment(what, size, expect, many, **{"binned": partial(indexed, law), **more})
+    some = cast(Callable[[int], Sequence[Any]], many)
+    return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
 
 
 @dataclass
@@ -144,9 +173,9 @@ class Sample:
 
     experiment: Experiment
     cells: OutcomeCells
-    law: Floats = field(init=False)
-    slack: Floats | float = field(init=False)
-    counts: Integers = field(init=False)
+    law: NDArray[np.float64] = field(init=False)
+    slack: NDArray[np.float64] | float = field(init=False)
+    counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -207,6 +236,11 @@ class Effort:
     at_once: bool = False
     keeps: bool = False
 
+    @property
+    def is_of_looks(self) -> bool:
+        """Whether the screening alone decides."""
+        return math.isinf(self.tv) and not self.wanted
+
 
 @dataclass(frozen=True)
 class TracedExperiment:
@@ -222,10 +256,10 @@ class TracedExperiment:
         found = self.traced.total_variation
         return distance(self.traced.law, self.experiment.expected) if found is None else found
 
-    def require_decision(self) -> None:
-        """Raise `NoDecisionError` if no random decision was seen, though the target leaves a choice."""
-        if not self.traced.is_decided:
-            require_certain(self.experiment.expected)
+    @property
+    def excess(self) -> float:
+        """The total variation over the allowed one."""
+        return self.total_variation / max(self.experiment.allowed, 1e-300)
 
     @property
     def is_right(self) -> bool:
@@ -254,6 +288,7 @@ class Ledger:
 
     budget: float
     a_run: float = 0.0
+    most_runs: int = shares.ENGINE_RUNS
     found: list[TracedExperiment] = field(default_factory=list, init=False)
     seconds: float = field(default=0.0, init=False)
     runs: int = field(default=0, init=False)
@@ -266,23 +301,25 @@ class Ledger:
 
     def trace(self, experiment: Experiment) -> None:
         """Trace an experiment and keep it; raises `NoEvidenceError` if it cannot be traced in time."""
+        if experiment.trace is None:
+            raise NoEvidenceError("")
         left = (self.budget - self.seconds) / self.a_run if self.a_run else math.inf
         started = time.perf_counter()
-        most = int(min(max(left, LEAST_RUNS), ENGINE_RUNS))
-        traced = experiment.traced(most, self.due + (OVERRUN - 1) * self.budget)
+        most = int(min(max(left, LEAST_RUNS), self.most_runs))
+        traced = experiment.trace(most, self.due + (OVERRUN - 1) * self.budget)
         took = time.perf_counter() - started
         self.seconds += took
         self.runs += traced.runs
         if traced.runs:  # other work on the machine makes runs longer, never shorter
             self.a_run = min(self.a_run or math.inf, took / traced.runs)
-        found = TracedExperiment(experiment, traced, took)
-        found.require_decision()
-        self.found.append(found)
+        if not traced.is_decided:
+            require_certain(experiment.expected)
+        self.found.append(TracedExperiment(experiment, traced, took))
 
     @property
     def worst(self) -> TracedExperiment:
-        """The experiment whose total variation exceeds the allowed one by the largest factor."""
-        return max(self.found, key=lambda one: one.total_variation / max(one.experiment.allowed, 1e-300))
+        """The experiment with the largest `excess`."""
+        return max(self.found, key=lambda one: one.excess)
 
 
 class NoDecisionError(NoEvidenceError):
@@ -296,3 +333,356 @@ def require_certain(expected: Mapping[Any, float]) -> None:
             "could not trace the random numbers: no random decision was seen, and the target leaves a "
             "choice; sampled instead"
         )
+
+
+Listing: TypeAlias = Callable[[Ledger], Iterable[Experiment]]
+"""Yields experiments; it may look at the traces of those before."""
+
+Broken: TypeAlias = tuple[Experiment, ContractError]
+"""An experiment that broke the contract, and the error."""
+
+Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
+"""Judges traced experiments, up to one that broke the contract."""
+
+
+class UndecidedError(SpecOracleError):
+    """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
+
+
+class FoundBy(Enum):
+    """How `find` may decide: by tracing, by samples, or by both."""
+
+    BOTH = "both"
+    TRACED = "traced only"
+    SAMPLED = "sampled only"
+
+
+def find(
+    experiments: Listing | Sequence[Experiment],
+    context: Context,
+    effort: Effort,
+    *,
+    instead: Sequence[Experiment] = (),
+    rest: Effort | None = None,
+    ledger: Ledger | None = None,
+    judge: Judge | None = None,
+    doubt: str = "",
+    ways: FoundBy = FoundBy.BOTH,
+) -> LawResult:
+    """Say whether the outcomes of experiments have the expected distributions: traced if they can be.
+
+    Where they cannot be traced, they are sampled, or others ``instead``; ``rest`` says how much is sampled of
+    groups that cannot be traced where others can. ``ledger`` keeps what is found for the caller. ``judge``
+    judges what was traced, if not all of it alike; ``doubt`` says why a deviation that may be rounding is
+    left open.
+    """
+    known = Ledger(context.budget) if ledger is None else ledger
+    listing: Listing = experiments if callable(experiments) else lambda _: experiments
+    of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
+
+    def trace_all() -> LawResult:
+        result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))
+        if result.status is not Status.PASSED or not known.untraced:
+            return result
+        left = [one for one in listing(known) if one.group in known.untraced]
+        by_samples = sampled(left, of_samples, rest or effort, known)
+        return _with_samples(result, by_samples, known.untraced, in_addition=rest is not None)
+
+    def sample_all() -> LawResult:
+        known.found.clear()  # samples may have contradicted it
+        listed_anew = [*instead] or [*listing(Ledger(context.budget))]
+        return sampled(listed_anew, of_samples, effort, known)
+
+    both = {FoundBy.TRACED: [trace_all], FoundBy.SAMPLED: [sample_all]}.get(ways, [trace_all, sample_all])
+    found = first_that_works(both)
+    return found if isinstance(found, LawResult) else with_findings(found, Findings())
+
+
+def _traced(
+    experiments: Listing, ledger: Ledger, context: Context, effort: Effort, judge: Judge
+) -> LawResult:
+    """Trace experiments until one is wrong; confirm the result with uninstrumented samples.
+
+    Raises `NoEvidenceError` where the first one cannot be traced, and where samples contradict one.
+    """
+    try:
+        for experiment in experiments(ledger):
+            if experiment.group in ledger.untraced:
+                continue
+            try:
+                ledger.trace(experiment)
+            except NoEvidenceError as error:
+                if not ledger.found or not experiment.group:
+                    raise
+                ledger.untraced[experiment.group] = str(error)
+            except ContractError as error:
+                return judge(ledger, (experiment, error))
+            if not effort.goes_on and any(one.is_wrong for one in ledger.found):
+                break
+    except NoEvidenceError:
+        ledger.found.clear()
+        raise
+    if not ledger.found:
+        raise NoEvidenceError("nothing could be traced")
+    result = judge(ledger, None)
+    guards = _of_guards(ledger)
+    if result.status is Status.FAILED:
+        try:
+            line = confirmed(ledger.worst, context, effort, ledger.due)
+        except UndecidedError as error:
+            open_ = replace(result, status=Status.INCONCLUSIVE, how=How.SAMPLED, cause=Cause.UNDECIDED)
+            return replace(open_, detail=f"{result.detail}; {error}")
+    else:
+        line = _agreed(ledger, context, effort)
+    scope = (*result.remarks.scope, line, *guards)
+    return replace(result, remarks=replace(result.remarks, scope=scope))
+
+
+def _of_guards(ledger: Ledger) -> list[str]:
+    """Return a line on how much guards of noise against zeros change at most, if there are any."""
+    most = max(one.traced.guarded for one in ledger.found)
+    what = "guards of the noise against zeros, as `+ 1e-10`, were left out"
+    return [f"{what}: they change a distribution by {most:.1g} at most"] if most > 0 else []
+
+
+def _findings(ledger: Ledger) -> Findings:
+    return Findings(
+        total_variation=max((one.total_variation for one in ledger.found), default=None),
+        smallest_detectable_tv=max((one.experiment.allowed for one in ledger.found), default=None),
+    )
+
+
+def _judged(ledger: Ledger, broken: Broken | None, doubt: str) -> LawResult:
+    """Say whether all traced distributions are the expected ones, up to rounding."""
+    if broken is not None:
+        experiment, error = broken
+        is_output = isinstance(error, ImpossibleOutputError)
+        cause = None if is_output else Cause.BROKEN_CONTRACT
+        says, how = f"{experiment.what}: {error}", How.PROVEN
+        return LawResult("", Status.FAILED, says, how, cause=cause, findings=_findings(ledger))
+    findings, worst, own = _findings(ledger), ledger.worst, ledger.found
+    gap, sizes = findings.total_variation or 0.0, list(dict.fromkeys(one.experiment.size for one in own))
+    said = " (rounding)" if gap > ROUNDING else ""
+    count = f"{len(own)} distribution{'s' * (len(own) != 1)}"
+    detail = f"{count} of up to {sizes[-1]}: off by {gap:.1e} at most{said}"
+    status, cause, shown = Status.PASSED, None, Shown()
+    if worst.is_wrong:
+        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
+        if worst.experiment.wrong_completion is not None:
+            shown = Shown(worst.experiment.wrong_completion(worst.gap, worst.total_variation))
+    elif not worst.is_right:
+        status, cause, detail = Status.INCONCLUSIVE, Cause.UNDECIDED, f"{_size(worst)}; {doubt}"
+    scope = (f"{count} of up to {sizes[-1]}, traced in {ledger.runs:,} runs",)
+    tokens = max(one.experiment.tokens for one in own)
+    measured = Measured(0.0, 0, gap, tokens, findings.smallest_detectable_tv)
+    return LawResult(
+        "", status, detail, How.PROVEN, measured, Remarks(scope), shown, cause, findings=findings
+    )
+
+
+def _size(found: TracedExperiment) -> str:
+    what = found.experiment.what
+    return f"{what}: total variation {found.total_variation:.3g} of {found.experiment.size}"
+
+
+def _failure(found: TracedExperiment) -> str:
+    gap, shown = found.gap, found.experiment.shown
+    return (
+        f"{found.experiment.what}: {shown(gap.sequence)} has probability {gap.actual:.{gap.digits}g}, "
+        f"{gap.expected:.{gap.digits}g} expected (total variation {found.total_variation:.3g} of "
+        f"{found.experiment.size}){found.traced.remark}"
+    )
+
+
+def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
+    """Compare uninstrumented samples with right traces; raise `NoEvidenceError` if they contradict one.
+
+    Code may behave otherwise when its random numbers are traced.
+    """
+    some = [one for one in ledger.found if one.experiment.decides or effort.screens_all] or ledger.found
+    longest = {one.experiment.what: one for one in some}
+    samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
+    laws = [sample.law for sample in samples.values()]
+    needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
+    seconds = effort.confirming_share * context.budget / len(samples)
+    for number, sample in enumerate(samples.values()):
+        if effort.at_once:
+            most = effort.look if number else effort.most  # some defects show in large batches only
+            draw_within(sample, seconds, needed, start=effort.pilot, most=most)
+            continue
+        sample.draw(effort.pilot)
+        pace = effort.pilot / max(sample.seconds, 1e-9)
+        sample.draw(max(int(min(needed, seconds * pace)) - effort.pilot, 0))
+    try:
+        return confirm(samples, context.rate)
+    except NoEvidenceError:
+        if not effort.at_once:
+            raise
+    return confirm(_in_one_call(samples, effort, seconds), context.rate)
+
+
+def _in_one_call(samples: Mapping[str, Sample], effort: Effort, seconds: float) -> dict[str, Sample]:
+    """Return samples of one call each, as many at most: several calls may depend on each other."""
+    again = {what: sample.afresh() for what, sample in samples.items()}
+    sizes: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
+    for what, sample in again.items():
+        kind = sample.experiment.size, sample.experiment.group
+        if kind not in sizes:
+            drawn = int(samples[what].counts.sum())
+            sizes[kind] = calls_within(sample.afresh, seconds, start=effort.pilot, most=drawn)
+        sample.draw(sizes[kind])
+    return again
+
+
+def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: float = math.inf) -> str:
+    """Confirm a traced defect by samples; return a line on how it was confirmed.
+
+    Where samples are too few, it is traced again, more than once before ``due`` only. Raises
+    `NoEvidenceError` where samples contradict it, `UndecidedError` where they alone decide and are too few.
+    """
+    experiment, claim = found.experiment, found.traced.law
+    cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
+    as_traced = replace(experiment, many=found.traced.many or experiment.many)
+    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
+    claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
+    seconds = shares.CLAIM_SHARE * context.budget
+    is_confirmed = borne_out(
+        sample, claimed, rate=rate, seconds=seconds, pilot=effort.pilot, most=effort.most
+    )
+    if not is_confirmed and not found.traced.is_decided:
+        require_certain(experiment.expected)
+    drawn = int(sample.counts.sum())
+    if experiment.is_conditional and not is_confirmed:
+        needed = draws_needed(claimed, sample.law, rate)
+        more = 10 * math.ceil(1.5 * needed * sample.seconds / max(drawn, 1) / shares.CLAIM_SHARE / 10)
+        raise UndecidedError(
+            f"{drawn:,} samples neither confirm nor refute it; about {needed:,.0f} would (--budget {more:,})"
+        )
+    assert experiment.trace is not None
+    find_again = partial(experiment.trace, shares.ENGINE_RUNS, math.inf)
+    is_same = lambda again: distance(again.law, claim) <= _SAME  # noqa: E731
+    repeats = 0 if is_confirmed else require_repeated(find_again, is_same, due)
+    return describe(drawn, repeats)
+
+
+def _with_samples(
+    result: LawResult, by_samples: LawResult, untraced: Mapping[str, str], *, in_addition: bool
+) -> LawResult:
+    """Return a traced result, with the result of samples for the groups that could not be traced.
+
+    Samples ``in_addition`` leave what was proven as it is.
+    """
+    notes = (*(f"{group}: {why}" for group, why in untraced.items()), *result.remarks.notes)
+    remarks = Remarks((*result.remarks.scope, *by_samples.remarks.scope), notes)
+    if by_samples.status is Status.FAILED:
+        return replace(by_samples, remarks=remarks)
+    detail = f"{result.detail}; {', '.join(untraced)}: {by_samples.detail}"
+    if in_addition:
+        measured = replace(result.measured, draws=by_samples.measured.draws)
+        return replace(result, detail=detail, remarks=remarks, measured=measured)
+    detectable = by_samples.findings.smallest_detectable_tv
+    findings = replace(result.findings, smallest_detectable_tv=detectable)
+    return replace(by_samples, detail=detail, remarks=remarks, findings=findings)
+
+
+def sampled(
+    experiments: Sequence[Experiment],
+    context: Context,
+    effort: Effort,
+    ledger: Ledger | None = None,
+    what: str = "",
+) -> LawResult:
+    """Say whether samples of experiments follow the expected distributions, within the budget.
+
+    The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural.
+    """
+    chosen = [one for one in experiments if one.decides or effort.screens_all]
+    own = {one.what: Sample(one, one.cells) for one in chosen}
+    if ledger is not None:
+        ledger.samples = own
+    seconds = effort.share * context.budget
+    decision = judge_samples(
+        own,
+        rate=context.rate,
+        seconds=seconds,
+        tv=effort.wanted or effort.tv,
+        batch=_look(next(iter(own.values())), seconds / len(own), effort),
+        turns=effort.turns,
+        most=effort.most,
+        names=[what for what, sample in own.items() if sample.experiment.decides],
+        admitted=context.admitted,
+        keeps=effort.keeps,
+    )
+    status, detail = _describe(decision, own, effort, what)
+    draws = sum(int(sample.counts.sum()) for sample in own.values())
+    bounds = (
+        total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
+    )
+    bound = max(bounds, default=0.0)
+    sizes = list(dict.fromkeys(sample.experiment.size for sample in own.values()))
+    scope = (f"{draws:,} samples of {', '.join(sizes)}", *filter(None, [decision.statistics]))
+    worst = own.get(decision.worst or "")
+    shown = Shown()
+    if status is Status.FAILED and worst is not None and worst.gap and worst.experiment.wrong_completion:
+        shown = Shown(worst.experiment.wrong_completion(*worst.gap))
+    findings = Findings(
+        total_variation=bound,
+        smallest_detectable_tv=decision.detectable_tv if decision.worst is None else None,
+        worst=decision.worst,
+    )
+    tokens = max(sample.experiment.tokens for sample in own.values())
+    detectable = findings.smallest_detectable_tv
+    if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
+        detectable = None
+    measured = Measured(context.rate, draws, bound, tokens, detectable)
+    do = _budget_for(own, effort, context) if status is Status.INCONCLUSIVE else ""
+    remarks = Remarks(scope, do=do)
+    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
+
+
+def _look(sample: Sample, seconds: float, effort: Effort) -> int:
+    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
+    if not effort.at_once:
+        return effort.look
+    trial = partial(Sample, sample.experiment, sample.cells)
+    seconds *= shares.SCREENING_SHARE
+    return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
+
+
+def _describe(
+    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
+) -> tuple[Status, str]:
+    """Return the status of a decision by samples, and its sentence."""
+    if decision.worst is not None:
+        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
+        if worst.gap is not None:
+            gap = worst.gap[0]
+            detail += f"; {gap.actual:.3g} of them are {worst.experiment.shown(gap.sequence)}, "
+            detail += f"{gap.expected:.3g} expected"
+        return Status.FAILED, detail
+    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
+    least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        named = what or ", ".join(samples)
+        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
+    named = f"{what}: " if what else ""
+    if decision.detectable_tv <= effort.tv:
+        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
+    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
+    return Status.INCONCLUSIVE, (
+        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
+        f"of {effort.tv}{least}; raise --budget"
+    )
+
+
+def _budget_for(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
+    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
+    decided = [sample for sample in samples.values() if sample.experiment.decides]
+    part = split(split(context.rate, 2), len(decided))
+    seconds = sum(
+        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
+        for one in decided
+    )
+    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * context.budget) / 10)}"

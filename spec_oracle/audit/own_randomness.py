@@ -24,7 +24,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, cases_on_trees, sampled_trees
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -58,13 +58,12 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
 
     "" also where it raises or returns no verdict: checks say so.
     """
-    found = list[Integers]()
+    found, watched = list[Integers](), _WatchedDraws(context.seed)
     try:
         _prepared(subject, replace(context, seed=context.seed + 1))()
         calls = [_prepared(subject, context), _prepared(subject, context, backwards=True)]
     except SpecOracleError:
         return ""
-    watched = _WatchedDraws(context.seed)
     with edge_draws.drawn_from(watched, subject.array, context.seed), suppress(SpecOracleError):
         found += [call() for call in calls]
     do = _DO_ON_TREES if subject.on_trees else _DO
@@ -93,9 +92,9 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
         toys = toys[:1]
     drawn = [(toy, subject.paths(toy)) for toy in toys]
     if subject.on_trees:
-        depth = min(like.draft_length, DEPTH)
-        trees = next(iter(draftings(subject.on_trees, depth).values()))
-        drawn += [(toy, trees) for toy in panel(like.vocab_size, depth, 1, context.seed).values()]
+        small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed)
+        first = next(cases_on_trees(subject.on_trees, small))
+        drawn += [(toy, first.drafting) for toy in small.values()]
     given = [(sampled_trees(*one, _REQUESTS, rng), rng.random((_REQUESTS, UNIFORMS))) for one in drawn]
     order = slice(None, None, -1 if backwards else 1)
 

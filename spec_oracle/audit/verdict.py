@@ -1,16 +1,17 @@
 """What the checks of a subject come to: its verdict, its figures, and the report on it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
-from typing import Final
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.figures import figures_of
+from spec_oracle.audit.exact_comparison import accepted_length, accepts
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import AuditedCode, Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import AuditedCode, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
     Cause,
     CheckResult,
@@ -22,6 +23,10 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts.speculation import UNKNOWN, Speculation
+from spec_oracle.exact.call import paths_of
+from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
+from spec_oracle.toy import Instance
+from verifiers import Siblings
 
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
 
@@ -144,7 +149,15 @@ def report_on(
     is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
     provisos = [facts.proviso] * is_proviso + [check.remarks.proviso for check in checks]
     if subject.is_rerunnable:
-        checks = tuple(with_file(check, subject.name, options) for check in checks)
+        checks = tuple(
+            with_file(check, subject.name, options)
+            if check.shown.inputs or check.status is Status.FAILED
+            else check
+            for check in checks
+        )
+    shown = None
+    if found.worst is not None or any(check.shown.completion for check in checks):
+        shown = counterexample(subject.name, found, checks, options, subject.num_paths)
     measured = [
         found.total_variation,
         *(check.measured.total_variation for check in against if check.measured.alpha == 0),
@@ -170,7 +183,7 @@ def report_on(
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
         figures=figures_of(subject, found),
-        counterexample=counterexample(subject.name, found, checks, options, subject.num_paths),
+        counterexample=shown,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
         code=AuditedCode(facts.version, subject.place if is_open else ""),
@@ -206,3 +219,38 @@ def evidence_of(joint: CheckResult) -> Evidence:
     if joint.how is None:
         return Evidence.NONE
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
+
+
+def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]:
+    """Return the figures of every instance whose law was found."""
+    best = block_transport_optimum if subject.carries_state else multi_path_optimum
+    drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
+    elsewhere = found.elsewhere and found.elsewhere.optimum_of
+    optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
+
+    def of_rule(instance: Instance) -> tuple[float, ...]:
+        """Return the law of the accepted length of the declared rule, () if it does not accept such paths."""
+        # Where the optimum is one of trees, the drafts are no paths.
+        if elsewhere or subject.facts.rule_at is None:
+            return ()
+        rule = subject.facts.rule_at(instance.draft_length)
+        is_accepted = accepts(rule, paths_of(instance, drafting))
+        return accepted_length(rule, instance, drafting) if is_accepted else ()
+
+    return tuple(
+        InstanceFigures(
+            name,
+            (instance := found.instances[name]).digest,
+            float(law.block_efficiency),
+            optimum_of(instance),
+            tuple(map(float, law.accepted_length_pmf)),
+            of_rule(instance),
+        )
+        for name, law in found.laws.items()
+    )
+
+
+@lru_cache(maxsize=256)
+def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -> float:
+    """Return the most tokens per call on one instance; subjects of one audit share it."""
+    return float(best(instance, drafting=drafting).value)

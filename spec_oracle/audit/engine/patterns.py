@@ -27,8 +27,7 @@ from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, See
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import SEEDS, Asked
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedOutcome
-from spec_oracle.audit.find import FoundBy
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
 from spec_oracle.audit.results import (
     CheckResult,
     How,

@@ -22,8 +22,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells, listed
-from spec_oracle.audit.find import Listing, find
+from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find, listed
 from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import EngineCode, as_list

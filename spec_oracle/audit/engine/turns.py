@@ -22,8 +22,7 @@ from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedOutcome
-from spec_oracle.audit.find import FoundBy
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
 from spec_oracle.audit.results import CheckResult, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list

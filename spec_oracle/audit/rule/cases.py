@@ -5,23 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts, cases_on_trees
-from spec_oracle.audit.instances import instances_for, panel
+from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.rule.subject import RuleSubject
 from verifiers import traits_of
 
 SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
 """Sizes V, L at which all drafts of K paths are tried, those of few drafts first."""
-
-
-def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
-    """Yield those of `joint`: K paths of every instance, then trees, kind after kind."""
-    inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
-    for toy, instance in instances_for(context, subject.num_paths).items():
-        yield ToyDrafts(toy, toy, PATHS, instance, subject.paths(instance))
-    small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
-    yield from cases_on_trees(subject.on_trees, small)
 
 
 def other_sizes(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draftings import ToyDrafts
 from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult
@@ -16,55 +15,13 @@ from spec_oracle.audit.shapes.axes import SPARSE, Shape
 from spec_oracle.audit.shapes.places import at_one_place, experiment_at
 from spec_oracle.audit.shapes.trees import Place
 from spec_oracle.contracts import raising
-from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
-from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError, require_time
-from spec_oracle.toy import Instance
 from verifiers import Drafts
 from verifiers.errors import InvalidInputError
 
 _LONGER: Final = 2.0
 """So many times the time that was too little for a smaller size: then a larger one is tried."""
-
-
-def enumerated(
-    subject: RuleSubject, context: Context, case: ToyDrafts, end: float = math.inf
-) -> EmissionLaw | str:
-    """Return the output distribution of a case, or what is wrong where there is none.
-
-    Raises `NotTracedError` where not all outcomes can be run up to the processor time ``end``.
-    """
-    try:
-        return law_on(subject, context, case.instance, case.drafting, case.dtype, end=end)
-    except (DecisionError, VerdictError) as error:
-        return str(error)
-
-
-def law_on(
-    subject: RuleSubject,
-    context: Context,
-    instance: Instance,
-    drafting: Drafting,
-    dtype: str = "float64",
-    *,
-    exact: bool | None = None,
-    end: float = math.inf,
-) -> EmissionLaw:
-    """Return the output distribution on an instance; ``exact`` as the context says, unless it is given."""
-    is_exact = context.exact if exact is None else exact
-    array = "numpy" if is_exact else subject.array
-    with raising():
-        return emission_law(
-            subject.rule,
-            instance,
-            drafting=drafting,
-            exact=is_exact,
-            array=array,
-            dtype=dtype,
-            merged=False,
-            end=end,
-        )
 
 
 class SlowSizes:

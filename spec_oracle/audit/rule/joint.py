@@ -7,7 +7,7 @@ that it accepts, small ones first, up to the first kind for which it is wrong.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -16,16 +16,17 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts
+from spec_oracle.audit.draftings import DEPTH, FIGURES_OF_TREES, PATHS, ToyDrafts, cases_on_trees
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
+from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Remarks, Status
-from spec_oracle.audit.rule.cases import cases_of
-from spec_oracle.audit.rule.enumeration import enumerated, law_on
 from spec_oracle.audit.rule.length import with_length
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
+from spec_oracle.exact.drafting import Drafting
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.optimum import tree_optimum
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 
 PATHS_SHARE: Final = 0.5  # Share of the time that K paths may take, where trees come after them.
@@ -102,3 +103,51 @@ def _until_wrong(
         if failure or any(is_wrong(law, facts) for case, law in laws.items() if case.kind == kind):
             return laws, kind, failure, too_slow
     return laws, PATHS, "", too_slow
+
+
+def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
+    """Yield what one call is run on: K paths of every instance, then trees, kind after kind."""
+    inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
+    for toy, instance in instances_for(context, subject.num_paths).items():
+        yield ToyDrafts(toy, toy, PATHS, instance, subject.paths(instance))
+    small = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
+    yield from cases_on_trees(subject.on_trees, small)
+
+
+def enumerated(
+    subject: RuleSubject, context: Context, case: ToyDrafts, end: float = math.inf
+) -> EmissionLaw | str:
+    """Return the output distribution of a case, or what is wrong where there is none.
+
+    Raises `NotTracedError` where not all outcomes can be run up to the processor time ``end``.
+    """
+    try:
+        return law_on(subject, context, case.instance, case.drafting, case.dtype, end=end)
+    except (DecisionError, VerdictError) as error:
+        return str(error)
+
+
+def law_on(
+    subject: RuleSubject,
+    context: Context,
+    instance: Instance,
+    drafting: Drafting,
+    dtype: str = "float64",
+    *,
+    exact: bool | None = None,
+    end: float = math.inf,
+) -> EmissionLaw:
+    """Return the output distribution on an instance; ``exact`` as the context says, unless it is given."""
+    is_exact = context.exact if exact is None else exact
+    array = "numpy" if is_exact else subject.array
+    with raising():
+        return emission_law(
+            subject.rule,
+            instance,
+            drafting=drafting,
+            exact=is_exact,
+            array=array,
+            dtype=dtype,
+            merged=False,
+            end=end,
+        )

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 import verifiers
-from spec_oracle.audit.built_in_rules import LawsAfter, accepts, declared_length, with_rule
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import PATHS, ToyDrafts
+from spec_oracle.audit.exact_comparison import LawsAfter, accepts, declared_length, with_rule
 from spec_oracle.audit.results import CheckResult, Findings, not_asked
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError

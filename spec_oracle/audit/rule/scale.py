@@ -12,7 +12,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.rule.cases import in_type
-from spec_oracle.audit.rule.enumeration import enumerated, enumerated_shape
+from spec_oracle.audit.rule.enumeration import enumerated_shape
+from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.audit.shapes.axes import Shape

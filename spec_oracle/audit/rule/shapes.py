@@ -17,7 +17,8 @@ from spec_oracle.audit.draftings import PATHS
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.rule.cases import other_sizes
-from spec_oracle.audit.rule.enumeration import SlowSizes, at_place, enumerated
+from spec_oracle.audit.rule.enumeration import SlowSizes, at_place
+from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES, design
 from spec_oracle.audit.shapes.coverage import Extent, result_of

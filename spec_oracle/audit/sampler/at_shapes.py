@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.confirm import confirmed
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, TracedExperiment
+from spec_oracle.audit.experiment import Effort, Experiment, TracedExperiment, confirmed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recorded

@@ -20,14 +20,13 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import independent_calls
 from spec_oracle.audit.draws import affordable, completion, extended_cells, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, numbered
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of

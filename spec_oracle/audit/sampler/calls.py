@@ -24,14 +24,13 @@ from spec_oracle.audit.draws import (
     require_affordable,
     sampled_drafts,
 )
-from spec_oracle.audit.experiment import Effort, Experiment, numbered
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS

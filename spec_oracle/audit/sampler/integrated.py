@@ -15,11 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.built_in_rules import declared_length
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.exact_comparison import never_happened, scope_of
+from spec_oracle.audit.exact_comparison import declared_length, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import (
     Findings,

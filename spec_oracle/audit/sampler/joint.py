@@ -17,8 +17,7 @@ from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Effort, Ledger, TracedOutcome
-from spec_oracle.audit.find import Broken, FoundBy, find
+from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import (

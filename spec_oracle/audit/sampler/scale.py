@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import Calls, affordable, require_affordable
-from spec_oracle.audit.experiment import Effort, Experiment, numbered
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import pace, too_slow
-from spec_oracle.audit.experiment import Effort, Experiment, indexed, numbered
+from spec_oracle.audit.experiment import Effort, Experiment, indexed, numbered, sampled
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, inconclusive, remarked
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.sampler.joint import after_larger_trees
 from spec_oracle.audit.sampler.scale import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part

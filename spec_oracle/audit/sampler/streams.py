@@ -17,12 +17,11 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort
+from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import new_generator, parameters_of
 from spec_oracle.toy import Instance

@@ -8,7 +8,7 @@ many to list. Samples are counted in cells.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
         what=str(shape),
         size="a completion",
         expect=lambda: dict(enumerate(TreeCells(place.wanted).law.tolist())),
-        many=many,
+        many=cast(Callable[[int], Sequence[int]], many),
         trace=trace,
         allowed=allowed,
     )
@@ -101,4 +101,5 @@ def said_of(found: TracedExperiment) -> CheckResult:
 
 def traced_at(experiment: Experiment, end: float = math.inf) -> TracedExperiment:
     """Trace one call, up to a processor time; errors are those of its laws."""
-    return TracedExperiment(experiment, experiment.traced(0, end))
+    assert experiment.trace is not None
+    return TracedExperiment(experiment, experiment.trace(0, end))

@@ -10,9 +10,8 @@ from lab.specimens.toy_engine import DEPTH, ToyEngine, on_toys, race, token_rule
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.joint import first_tokens, joint
 from spec_oracle.audit.engine.requests import Requests
-from spec_oracle.audit.experiment import Ledger
+from spec_oracle.audit.experiment import Ledger, sampled
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampling import sampled
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import ContractError
 from tests.subjects import of_engine

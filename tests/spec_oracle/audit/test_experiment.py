@@ -13,8 +13,14 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, Ledger, TracedOutcome
-from spec_oracle.audit.find import FoundBy, find
+from spec_oracle.audit.experiment import (
+    Effort,
+    Experiment,
+    FoundBy,
+    Ledger,
+    TracedOutcome,
+    find,
+)
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 

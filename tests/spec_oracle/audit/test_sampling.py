@@ -8,9 +8,9 @@ import pytest
 
 from spec_oracle.audit.confirm import confirm
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, numbered
+from spec_oracle.audit.experiment import Effort, numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.sampling import draw_within, judge_samples, sampled, screen
+from spec_oracle.audit.sampling import draw_within, judge_samples, screen
 from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
@@ -46,12 +46,16 @@ class Outcomes:
         self.calls += 1
 
 
-def keeping(tv, most=1000):
-    return Effort(tv, 64, most=most, keeps=True)
-
-
 def judged(*, tv=0.02, **samples):
-    return judge_samples(samples, Effort(tv, 500), rate=RATE, seconds=1000.0)
+    return judge_samples(
+        samples,
+        rate=RATE,
+        seconds=1000.0,
+        tv=tv,
+        batch=500,
+        turns=8,
+        most=10_000,
+    )
 
 
 def test_right_samples_are_decided_by_fresh_ones_as_many_as_the_total_variation_takes():
@@ -80,7 +84,7 @@ def test_the_decision_finds_what_the_screening_misses():
 
 def test_evidence_is_followed_where_it_is_strongest():
     samples = [Outcomes(LAW), Outcomes(LAW + 0.03 * SHIFT)]
-    screen(samples, 1e-300, Effort(math.inf, 500, turns=18), math.inf)
+    screen(samples, 1e-300, [500] * 20)
     assert samples[1].calls > 9  # half of the turns, and the first
 
 
@@ -90,7 +94,9 @@ def test_slack_is_allowed_for_and_samples_before_the_end_are_judged():
     close = np.array([0.55, 0.25, 0.2])
 
     def decided(sample):
-        return judge_samples({"one": sample}, keeping(0.05), rate=RATE, seconds=60.0)
+        return judge_samples(
+            {"one": sample}, rate=RATE, seconds=60.0, tv=0.05, batch=64, turns=8, most=1000, keeps=True
+        )
 
     assert decided(Outcomes(close)).worst is not None
     allowed = decided(Outcomes(close, slack=slack, last=2000))
@@ -138,7 +144,9 @@ def test_an_impossible_outcome_is_named():
 
 def kept(actual, tv=0.05, **more):
     sample = Outcomes(actual, **more)
-    decision = judge_samples({"one": sample}, keeping(tv), rate=RATE, seconds=1000.0)
+    decision = judge_samples(
+        {"one": sample}, rate=RATE, seconds=1000.0, tv=tv, batch=64, turns=8, most=1000, keeps=True
+    )
     return decision, sample
 
 
@@ -170,6 +178,8 @@ def test_kept_samples_miss_no_more_than_they_may():
     for seed in range(400):
         sample = Outcomes(law + shift, law)
         sample.rng = np.random.default_rng(seed)
-        decision = judge_samples({"one": sample}, keeping(0.1, most=3000), rate=RATE, seconds=1e9)
+        decision = judge_samples(
+            {"one": sample}, rate=RATE, seconds=1e9, tv=0.1, batch=64, turns=8, most=3000, keeps=True
+        )
         missed += decision.worst is None
     assert missed <= 5  # 0.4 on average, at most: more than 5 has probability 1e-5

@@ -8,14 +8,7 @@ from lab.specimens.call_patterns import SteppingEngine
 from spec_oracle.audit.confirm import CLAIM_REPEATS, require_repeated
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.requests import Requests
-from spec_oracle.audit.experiment import (
-    LEAST_RUNS,
-    OVERRUN,
-    Experiment,
-    Ledger,
-    TracedExperiment,
-    TracedOutcome,
-)
+from spec_oracle.audit.experiment import LEAST_RUNS, OVERRUN, Ledger
 from spec_oracle.audit.results import NoEvidenceError
 from tests.subjects import of_engine
 
@@ -70,11 +63,9 @@ def test_slow_runs_end_at_twice_the_budget_although_few_runs_are_always_allowed(
 
 
 def test_a_trace_is_repeated_once_and_more_often_only_while_time_is_left(clock):
-    def trace(*_):
+    def find():
         clock.now += 1.0
-        return TracedOutcome({})
 
-    found = TracedExperiment(Experiment("", "", dict, list, trace), TracedOutcome({}))
     for until, repeats in ((0.0, 1), (1.5, 2), (100.0, CLAIM_REPEATS)):
         clock.now = 0.0
-        assert require_repeated(found, until) == repeats == clock.now
+        assert require_repeated(find, lambda _: True, until) == repeats == clock.now

@@ -10,7 +10,7 @@ import verifiers
 from spec_oracle.audit import Status, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule import cases, enumeration
+from spec_oracle.audit.rule import cases, enumeration, joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.subjects import of_rule
@@ -78,7 +78,7 @@ def test_scale_leaves_a_shape_of_too_many_outcomes_for_one_of_few_tokens(monkeyp
 def joint_without_time(rule, monkeypatch, **context):
     monkeypatch.setattr(effort, "RULE_LEAST_SECONDS", 0.0)
     time_is_over = TooManyBranchesError("the time for this distribution is over")
-    with mock.patch.object(enumeration, "emission_law", side_effect=time_is_over):
+    with mock.patch.object(joint, "emission_law", side_effect=time_is_over):
         return result_of("joint", of_rule("mine", rule), Context(**context))
 
 
@@ -132,7 +132,7 @@ def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
 
     rule = of_rule("slow", verifiers.get("nss"))
     toy = panel(2, 1, 1, 0)["flat"]
-    right = enumeration.law_on(rule, Context(), toy, rule.paths(toy))
+    right = joint.law_on(rule, Context(), toy, rule.paths(toy))
     monkeypatch.setattr(rule_shapes, "enumerated", without_time)
     wrong, kinds, too_slow = rule_shapes._after_all_drafts(rule, Context(), time.process_time() + 100)
     assert wrong is None

@@ -10,8 +10,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
-from spec_oracle.audit.experiment import TracedOutcome
-from spec_oracle.audit.find import FoundBy, find
+from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples

@@ -15,10 +15,9 @@ import torch
 from scipy import stats
 
 import verifiers
-from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, experiment
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
-from spec_oracle.audit.experiment import NoDecisionError
-from spec_oracle.audit.find import FoundBy
+from spec_oracle.audit.experiment import FoundBy, NoDecisionError
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
@@ -280,7 +279,7 @@ def test_samples_contradict_a_false_trace_of_right_code():
 
 
 def test_few_samples_without_a_traced_decision_are_no_evidence(monkeypatch):
-    monkeypatch.setattr("spec_oracle.audit.confirm.borne_out", lambda *_, **__: False)
+    monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: False)
     found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
     assert not found.traced.is_decided
     with pytest.raises(NoDecisionError, match="no random decision was seen"):

@@ -7,7 +7,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context, Inputs, ShapeLimits
-from spec_oracle.audit.find import FoundBy
+from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.suite import result_of

@@ -10,7 +10,7 @@ from lab.specimens.registry import specimens
 from lab.specimens.tree_samplers import RIGHT, OfAnyTree, TreeWalk
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context, Inputs
-from spec_oracle.audit.find import FoundBy
+from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Cause, How, Status
 from spec_oracle.audit.sampler.inputs_kept import inputs_kept
