@@ -53,7 +53,7 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and does not count."""
 
-ASKED = [name for name, check in CHECKS.items() if any(check in suite for suite in SUITES.values())]
+ASKED = [name for name in CHECKS if any(name in suite for suite in SUITES.values())]
 """The checks that can be run on a specimen."""
 
 COLUMNS = (EXACT, *ASKED, YARDSTICK)
@@ -123,8 +123,8 @@ def _of_rule(rule: RuleSubject, bench: Context) -> dict[str, Column]:
 
     def law_of(instance: Instance) -> EmissionLaw:
         if trees is None:
-            return law_on(rule, bench, rule.paths, instance)
-        return law_on(rule, bench, lambda _: trees, _as_deep_as(trees, instance))
+            return law_on(rule, bench, instance, rule.paths(instance))
+        return law_on(rule, bench, _as_deep_as(trees, instance), trees)
 
     @cache
     def joint() -> CheckResult:

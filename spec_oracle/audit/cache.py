@@ -27,6 +27,9 @@ from spec_oracle.errors import InvalidInputError
 OURS = tuple(Path(package.__file__ or "").parent for package in (spec_oracle, verifiers))
 """Folders of our own sources."""
 
+_IMPORTS = "imports"
+"""In the folder of a subject: a file with digests of what its code imported."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -48,11 +51,12 @@ def found(folder: Path, name: str, options: AuditOptions, alpha: float) -> Subje
     return replace(kept.report, as_on=kept.day)
 
 
-def keep(folder: Path, report: SubjectReport, imports: Path, options: AuditOptions, alpha: float) -> None:
-    """Keep a result if it is lossless with nothing open; ``imports`` is a file of `write_imports`.
+def keep(folder: Path, report: SubjectReport, own: Path, options: AuditOptions, alpha: float) -> None:
+    """Keep a result if it is lossless with nothing open; its ``own`` folder is that of `write_imports`.
 
     Inputs that a user names are for looking at a subject, and their results are not kept.
     """
+    imports = own / _IMPORTS
     is_settled = report.verdict is SubjectVerdict.LOSSLESS and all(one.is_settled for one in report.checks)
     if not is_settled or options.instances is not None or options.again is not None or not imports.exists():
         return
@@ -67,7 +71,7 @@ def keep(folder: Path, report: SubjectReport, imports: Path, options: AuditOptio
         raise InvalidInputError(f"cache: {error}; name a folder that you may write to") from None
 
 
-def write_imports(file: Path, started: float) -> None:
+def write_imports(folder: Path, started: float) -> None:
     """Write a digest of each file that this process imported; nothing if one changed since ``started``."""
     standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")]
@@ -76,7 +80,8 @@ def write_imports(file: Path, started: float) -> None:
         path for path in paths if not any(path.is_relative_to(one) for one in (*standard, *installed, *OURS))
     ]
     if all(path.stat().st_mtime < started for path in own if path.exists()):
-        file.write_text(json.dumps({_short(path): digest(path) for path in own}), encoding="utf-8")
+        digests = {_short(path): digest(path) for path in own}
+        (folder / _IMPORTS).write_text(json.dumps(digests), encoding="utf-8")
 
 
 def digest(file: Path) -> str:

@@ -51,71 +51,39 @@ class Check:
 
 
 Run: TypeAlias = Callable[[Any, Context], CheckResult]
-Suite: TypeAlias = Mapping[Check, Run]
+Suite: TypeAlias = Mapping[str, Run]
+"""The function that runs each check of a kind of subject, by the name of the check."""
 
-_PERCENT: Final = Fraction(1, 100)
 
-PLAIN_LAW: Final = Check(
-    "plain-law", "are the next-token distributions it reports those it samples from?", 5 * _PERCENT
+_TABLE: Final = (
+    ("plain-law", 5, "are the next-token distributions it reports those it samples from?"),
+    ("joint", 20, "is the output distribution of one call the target's?"),
+    ("model", 0, "is the served model that of the reference?"),
+    ("shapes", 10, "is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?"),
+    ("length", 10, "is the accepted length that of its rule, declared or identified?"),
+    ("calls", 10, "is the text of several calls distributed as the target's?"),
+    ("long-texts", 5, "is every token of a long completion sampled from its next-token distribution?"),
+    ("logprobs", 0, "are reported log-probabilities those of the distribution that is sampled?"),
+    ("draft-law", 10, "does the drafter sample from the q that it reports?"),
+    ("streams", 10, "same seed same result, other seeds independent?"),
+    ("batch", 10, "does a request ignore the others of its batch, and share no randomness with them?"),
+    ("bad-input", 1, "NaN, infinite, negative, unnormalised or zero rows, wrong ids, extreme uniforms?"),
+    ("inputs-kept", 1, "are inputs unchanged after the call?"),
+    ("scale", 8, "are ids, offsets and the distribution kept at large V and in low precision?"),
 )
-JOINT: Final = Check(
-    "joint", "is the output distribution of one call the target's?", 20 * _PERCENT, against_law=True
-)
-MODEL: Final = Check("model", "is the served model that of the reference?", 0 * _PERCENT, against_law=True)
-SHAPES: Final = Check(
-    "shapes",
-    "is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?",
-    10 * _PERCENT,
-    against_law=True,
-)
-LENGTH: Final = Check(
-    "length", "is the accepted length that of its rule, declared or identified?", 10 * _PERCENT
-)
-CALLS: Final = Check(
-    "calls", "is the text of several calls distributed as the target's?", 10 * _PERCENT, against_law=True
-)
-LONG_TEXTS: Final = Check(
-    "long-texts",
-    "is every token of a long completion sampled from its next-token distribution?",
-    5 * _PERCENT,
-    against_law=True,
-)
-LOGPROBS: Final = Check(
-    "logprobs", "are reported log-probabilities those of the distribution that is sampled?", 0 * _PERCENT
-)
-DRAFT_LAW: Final = Check("draft-law", "does the drafter sample from the q that it reports?", 10 * _PERCENT)
-STREAMS: Final = Check("streams", "same seed same result, other seeds independent?", 10 * _PERCENT)
-BATCH: Final = Check(
-    "batch",
-    "does a request ignore the others of its batch, and share no randomness with them?",
-    10 * _PERCENT,
-    against_law=True,
-)
-BAD_INPUT: Final = Check(
-    "bad-input",
-    "NaN, infinite, negative, unnormalised or zero rows, wrong ids, extreme uniforms?",
-    1 * _PERCENT,
-)
-INPUTS_KEPT: Final = Check("inputs-kept", "are inputs unchanged after the call?", 1 * _PERCENT)
-SCALE: Final = Check(
-    "scale",
-    "are ids, offsets and the distribution kept at large V and in low precision?",
-    8 * _PERCENT,
-    against_law=True,
-)
+"""Name, share of the error rate in percent, question."""
+
+_AGAINST_LAW: Final = {"joint", "model", "shapes", "calls", "long-texts", "batch", "scale"}
 
 CHECKS: Final = MappingProxyType(
     {
-        check.name: check
-        for check in (
-            *(PLAIN_LAW, JOINT, MODEL, SHAPES, LENGTH, CALLS, LONG_TEXTS),
-            *(LOGPROBS, DRAFT_LAW, STREAMS, BATCH, BAD_INPUT, INPUTS_KEPT, SCALE),
-        )
+        name: Check(name, question, Fraction(percent, 100), name in _AGAINST_LAW)
+        for name, percent, question in _TABLE
     }
 )
 """All checks by name, in the order in which reports show them."""
 
-IN_TURN: Final = (*(one for one in CHECKS.values() if one not in (SHAPES, SCALE)), SHAPES, SCALE)
+IN_TURN: Final = sorted(CHECKS.values(), key=lambda check: check.name in {"shapes", "scale"})
 """All checks in the order in which they run: those that take long are the last ones."""
 
 
@@ -129,13 +97,13 @@ def run_check(
 
     A broken contract, an exception, or a short budget is a result; so is that a suite lacks the check.
     """
-    if check not in suite:
+    if check.name not in suite:
         return CheckResult(check.name, Status.NOT_APPLICABLE, f"not a check of this kind: {subject.kind}")
     if left_out:
         return CheckResult(check.name, Status.SKIPPED, left_out)
     started = time.perf_counter()
     is_again = context.again is not None and context.again.check == check.name
-    run, rate = asked_again if is_again else suite[check], context.rate * float(check.share)
+    run, rate = asked_again if is_again else suite[check.name], context.rate * float(check.share)
     admitted = subject.facts.size_of(check.record_in(subject.facts)) if check.against_law else None
     try:
         result = run(subject, replace(context, rate=rate, admitted=admitted))

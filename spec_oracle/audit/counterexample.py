@@ -8,10 +8,17 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
-from spec_oracle.audit.draws import SampledLaw
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample
-from spec_oracle.audit.results import CheckResult, Findings, Law, Number, TextCounterexample, WrongCompletion
+from spec_oracle.audit.results import (
+    CheckResult,
+    Findings,
+    Law,
+    Number,
+    SampledLaw,
+    TextCounterexample,
+    WrongCompletion,
+)
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap

@@ -53,6 +53,12 @@ class ToyDrafts(NamedTuple):
         """How draft trees are drawn, None for K paths."""
         return None if self.kind == PATHS else self.drafting
 
+    @property
+    def size(self) -> tuple[int, ...]:
+        """How many draft trees are possible, their places, and V."""
+        trees, places = draft_table(self.instance.floats, self.drafting).law.tokens.shape
+        return trees, places, self.instance.vocab_size
+
     def __str__(self) -> str:
         """Return what a person reads, of checks that try several sizes and types."""
         size = f"V = {self.instance.vocab_size}, L = {self.instance.draft_length}"
@@ -126,13 +132,7 @@ def small_trees(accepts: frozenset[Siblings], context: Context) -> list[ToyDraft
     inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
     toys = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
     chosen = toys if inputs.instances else {name: toys[name] for name in _FEW}
-    cases = cases_on_trees(accepts, chosen)
-    return sorted(cases, key=lambda case: number_of_trees(case.instance, case.drafting))
-
-
-def number_of_trees(instance: Instance, drafting: Drafting) -> int:
-    """Return how many draft trees are possible on an instance."""
-    return len(draft_table(instance.floats, drafting).law.tokens)
+    return sorted(cases_on_trees(accepts, chosen), key=lambda case: case.size[0])
 
 
 def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:

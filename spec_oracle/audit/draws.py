@@ -3,13 +3,12 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.experiment import Experiment, numbered
@@ -17,9 +16,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
-from spec_oracle.exact import Gap
 from spec_oracle.exact.call import draft_table
-from spec_oracle.exact.completions import largest_gap
 from spec_oracle.exact.drafting import Drafting
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
@@ -36,8 +33,8 @@ def sampled_drafts(
 
 
 def extended_cells(
-    instance: Instance, tokens: NDArray[np.int64], lengths: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+    instance: Instance, tokens: Integers, lengths: Integers, rng: np.random.Generator
+) -> Integers:
     """Continue emissions by the target to L+1 tokens; return each completion's index among V^(L+1), int [B].
 
     ``tokens`` int [B, L+1], or fewer, of which the first ``lengths`` [B] count.
@@ -67,7 +64,7 @@ class Calls:
 
     def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
         self.code, self.seed, self.rng = code, seed, stream(seed, name)
-        self.lengths: dict[str, NDArray[np.int64]] = {}
+        self.lengths: dict[str, Integers] = {}
 
     @cached_property
     def generator(self) -> object:
@@ -94,7 +91,7 @@ class Calls:
         *,
         name: str = "",
         drafting: Drafting | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """Verify so many requests in one call; return their completions by index among V^(L+1), int [B]."""
         emissions = self.emissions(instance, count, drafting, generator)
         if name in self.lengths:
@@ -114,7 +111,7 @@ class Calls:
         return self.code(drafts, self.generator if generator is None else generator)
 
 
-Cells: TypeAlias = NDArray[np.int64]
+Cells: TypeAlias = Integers
 
 
 def pair_of_completions(
@@ -138,44 +135,9 @@ def pair_of_completions(
     return numbered(what, "2 completions", np.outer(*laws).reshape(-1), paired, shown=shown)
 
 
-def _joint(instance: Instance) -> NDArray[np.float64]:
+def _joint(instance: Instance) -> Floats:
     """Return the target's distribution of completions of L+1 tokens, [V^(L+1)]."""
     return instance.floats.target.joint(instance.draft_length + 1)
-
-
-@dataclass(frozen=True)
-class SampledLaw:
-    """What was sampled on one instance: counts of completions of L+1 tokens, and of accepted lengths."""
-
-    instance: Instance
-    law: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    @property
-    def total_variation(self) -> float:
-        """Total variation as sampled; noise included."""
-        return float(abs(self.counts / self.counts.sum() - self.law).sum() / 2)
-
-    @property
-    def largest_gap(self) -> Gap:
-        """The completion with the largest gap, as sampled."""
-        return largest_gap(self.law, self.counts / self.counts.sum(), self.extended().shape)
-
-    def extended(self) -> NDArray[np.float64]:
-        """Return the law of the first L+1 tokens as sampled, shape (V,) * (L+1)."""
-        shape = (self.instance.vocab_size,) * len(self.lengths)
-        return np.asarray(self.counts / self.counts.sum()).reshape(shape)
-
-    @property
-    def accepted_length_pmf(self) -> tuple[float, ...]:
-        """P(tau = 0), ..., P(tau = L), as sampled."""
-        return tuple(self.lengths / max(self.lengths.sum(), 1))
-
-    @property
-    def block_efficiency(self) -> float:
-        """Mean number of emitted tokens, tokens per call."""
-        return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
 PLAIN_BATCHES: Final = (8, 1)

@@ -110,6 +110,13 @@ def is_wrong(law: EmissionLaw, facts: Facts) -> bool:
     return distance(law, facts) > facts.tolerance + (facts.bound.most if facts.bound else 0.0)
 
 
+@lru_cache(maxsize=256)
+def accepted_length(rule: str, instance: Instance, drafting: Siblings | Drafting | None) -> tuple[float, ...]:
+    """Return P(tau = 0), ..., P(tau = L) of a rule on an instance; subjects of one audit share it."""
+    law = emission_law(verifiers.get(rule), instance, drafting=drafting)
+    return tuple(map(float, law.accepted_length_pmf))
+
+
 def declared_length(
     laws: Mapping[str, EmissionLaw],
     facts: Facts,
@@ -127,8 +134,7 @@ def declared_length(
     for name, law in laws.items():
         rule, drafting = facts.rule_at(law.instance.draft_length), draftings.get(name)
         if accepts(rule, drafting):
-            same = emission_law(verifiers.get(rule), law.instance, drafting=drafting)
-            pairs = zip(law.accepted_length_pmf, same.accepted_length_pmf, strict=True)
+            pairs = zip(law.accepted_length_pmf, accepted_length(rule, law.instance, drafting), strict=True)
             gaps[name, rule] = float(sum(abs(mine - theirs) for mine, theirs in pairs) / 2)
     if not gaps:
         return None

@@ -9,6 +9,7 @@ first check (`spec_oracle.audit.own_randomness`).
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from spec_oracle.audit.checks import Check, Suite, run_check
@@ -37,57 +38,53 @@ _MISTAKEN: Final = 0.5
 class FirstCall:
     """Runs the checks of a subject, and judges it by one ordinary call where a check did not pass.
 
-    ``fault`` is its mistake, "" where none is known. ``leaves_out`` is the reason why the other checks are
-    left out, "" where they are run.
+    ``leaves_out`` is the reason why the other checks are left out, "" where they are run.
     """
 
     subject: Subject
     context: Context
     suite: Suite
-    fault: str = field(default="", init=False)
     leaves_out: str = field(default="", init=False)
-    _was_made: bool = field(default=False, init=False)
-    _was_repeated: bool = field(default=False, init=False)
 
     def result(self, check: Check, left_out: str = "") -> CheckResult:
         """Run a check, unless it is ``left_out`` for a reason; return its result, or the broken contract."""
-        name, left_out = check.name, self.leaves_out or left_out
-        is_first = not left_out and check in self.suite and not self._was_repeated
-        if is_first and isinstance(self.subject, RuleSubject):
-            self._was_repeated, self.fault = True, own_randomness(self.subject, self.context)
-            if self.fault:
-                self.leaves_out = BROKEN
-                return replace(breach(ContractError(self.fault)), name=name)
+        left_out = self.leaves_out or left_out
+        is_rule = isinstance(self.subject, RuleSubject) and not left_out and check.name in self.suite
+        if is_rule and self._own_randomness:
+            return self._broken(check, self._own_randomness)
         try:
             found = run_check(check, self.suite, self.subject, self.context, left_out)
         except Exception:
             # An error of our own code may come from a result of the subject.
-            if not self._is_at_fault():
+            if not self._fault:
                 raise
-            return replace(breach(ContractError(self.fault)), name=name)
+            return self._broken(check, self._fault)
         # Every outcome was run and added up: the code does run.
         is_traced = found.how in (How.PROVEN, How.REPRESENTED)
         is_law_found = is_traced and isinstance(found, LawResult) and bool(found.findings.total_variation)
-        if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
-            return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if (
-            found.cause is Cause.BROKEN_CONTRACT
-            and "(at " not in found.detail
-            and (place := self.subject.place)
-        ):
-            return replace(found, detail=f"{found.detail} (at {place})")
+        if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._fault:
+            return replace(self._broken(check, self._fault), seconds=found.seconds)
+        if found.cause is Cause.BROKEN_CONTRACT:
+            return replace(found, detail=_with_place(found.detail, self.subject))
         return found
 
-    def _is_at_fault(self) -> bool:
-        if not self._was_made:
-            self._was_made = True
-            try:
-                self.fault = fault_of(self.subject, self.context.seed)
-            except CallEndedError:
-                self.leaves_out = ENDLESS
-            self.leaves_out = BROKEN if self.fault else self.leaves_out
-            return bool(self.fault)
-        return False
+    @cached_property
+    def _own_randomness(self) -> str:
+        """What shows that a rule has random numbers besides its decisions."""
+        return own_randomness(self.subject, self.context) if isinstance(self.subject, RuleSubject) else ""
+
+    @cached_property
+    def _fault(self) -> str:
+        """The mistake of the subject in an ordinary call, "" where it makes none or the call does not end."""
+        try:
+            return fault_of(self.subject, self.context.seed)
+        except CallEndedError:
+            self.leaves_out = ENDLESS
+            return ""
+
+    def _broken(self, check: Check, fault: str) -> CheckResult:
+        self.leaves_out = BROKEN
+        return replace(breach(ContractError(fault)), name=check.name)
 
 
 def fault_of(subject: Subject, seed: int) -> str:
@@ -100,15 +97,15 @@ def fault_of(subject: Subject, seed: int) -> str:
     except CallEndedError:
         raise
     except ImpossibleOutputError as error:
-        return _with_place(error, subject) if error.share >= _MISTAKEN else ""
+        return _with_place(str(error), subject) if error.share >= _MISTAKEN else ""
     except ContractError as error:
-        return _with_place(error, subject)
+        return _with_place(str(error), subject)
     except SubjectRaisedError as error:
         # Code that ends itself, hangs, or is out of memory, may have no mistake in its wrapper.
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
         is_called = f"; {subject.call_form}" * bool(subject.call_form)
-        said = f"{_with_place(error, subject)}{is_called}{_hint(cause, subject)}"
+        said = f"{_with_place(str(error), subject)}{is_called}{_hint(cause, subject)}"
         return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
         return ""
@@ -124,7 +121,7 @@ def _hint(cause: BaseException | None, subject: Subject) -> str:
     )
 
 
-def _with_place(error: Exception, subject: Subject) -> str:
-    """Return the sentence of an error, with the place of the code."""
-    place = "" if "(at " in str(error) else subject.place
-    return f"{error}{f' (at {place})' * bool(place)}"
+def _with_place(says: str, subject: Subject) -> str:
+    """Return a sentence with the place of the code."""
+    place = "" if "(at " in says else subject.place
+    return f"{says}{f' (at {place})' * bool(place)}"

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit.draftings import ToyDrafts, label, number_of_trees
+from spec_oracle.audit.draftings import ToyDrafts, label
 from spec_oracle.audit.instances import DENOMINATOR, main_instances, panel
 from spec_oracle.exact.drafting import (
     Drafting,
@@ -31,7 +31,7 @@ from verifiers import EMPTY, ROOT, Siblings
 
 def later_sizes(accepts: Collection[Siblings], seed: int) -> Sequence[ToyDrafts]:
     """Return the trees that `shapes` tries, of every law that is accepted: kinds with few of them first."""
-    return sorted(_later_sizes(accepts, seed), key=lambda case: number_of_trees(case.instance, case.drafting))
+    return sorted(_later_sizes(accepts, seed), key=lambda case: case.size[0])
 
 
 def _later_sizes(accepts: Collection[Siblings], seed: int) -> Iterator[ToyDrafts]:

@@ -186,3 +186,29 @@ def _require_within(
                 raise InvalidInputError(f"{name}: expected at least {least}, got {value!r}")
             if value > most:
                 raise InvalidInputError(f"{name}: expected at most {most:,}, got {value!r}")
+
+
+_MOST_MEMORY: Final = 2**33
+"""GiB that an operating system can be asked for."""
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any).
+
+    ``cache`` is a folder where lossless results are kept, and found again while they are still true.
+    """
+
+    jobs: int = 1
+    timeout: float = 900.0
+    memory: float | None = None
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise InvalidInputError(f"jobs: expected at least 1, got {self.jobs}")
+        if not self.timeout > 0:
+            raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
+        if self.memory is not None and not 0 < self.memory < _MOST_MEMORY:
+            limit = f"a positive number of GiB below {_MOST_MEMORY:,} (leave it out for no limit)"
+            raise InvalidInputError(f"memory: expected {limit}, got {self.memory}")

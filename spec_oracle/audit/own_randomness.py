@@ -12,14 +12,13 @@ What is drawn once and kept is no randomness of a call: a call before, on other 
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache, partial
-from itertools import groupby
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Final, ParamSpec, TypeAlias, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,27 +26,20 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import DEPTH, cases_on_trees, sampled_trees
 from spec_oracle.audit.instances import instances_for, panel
+from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, converted, fresh_state
+from spec_oracle.exact.arithmetic import arithmetic
+from spec_oracle.exact.call import bound_to_instance
 from spec_oracle.exact.interception import edge_draws
-from spec_oracle.exact.interception.edge_draws import drawn_from
 from spec_oracle.exact.interception.sources import Ordinary
 from spec_oracle.places import is_users, running_at
 from spec_oracle.statistics.streams import stream
 from spec_oracle.threads import raising
-from verifiers import AnyVerifier, Drafts, ModelBound
-from verifiers.sampling import SamplingDecisions
+from verifiers import ModelBound
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-Call: TypeAlias = Callable[[], Integers]
-"""A call of a rule that is prepared: it returns the emitted tokens, int [n]."""
-
-_random: Final = np.random.Generator.random
-"""As it is while generators are watched."""
 
 _REQUESTS: Final = 128
 """Requests on each instance, and each kind of drafts."""
@@ -67,32 +59,33 @@ def own_randomness(subject: RuleSubject, context: Context) -> str:
 
     "" also where it raises or returns no verdict: checks say so.
     """
-    prepared_in = partial(_prepared, subject)
-    emitted = list[Integers]()
+    found, watched = list[Integers](), _WatchedDraws(context.seed)
     try:
-        prepared_in(replace(context, seed=context.seed + 1))()
-        calls = [prepared_in(context), prepared_in(context, backwards=True)]
+        _prepared(subject, replace(context, seed=context.seed + 1))()
+        calls = [_prepared(subject, context), _prepared(subject, context, backwards=True)]
     except SpecOracleError:
         return ""
-    with watched_draws(subject.array, context.seed) as watched, suppress(SpecOracleError):
-        emitted += [call() for call in calls]
-    if watched.lines:
-        return _said("it draws random numbers by itself", watched.lines[0], subject)
-    if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
-        return ""
-    if watched.indirect:
-        return _said("it draws random numbers by itself", watched.indirect[0], subject)
-    why = "it draws random numbers by itself, or keeps something between calls"
-    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place, subject)
+    with edge_draws.drawn_from(watched, subject.array, context.seed), suppress(SpecOracleError):
+        found += [call() for call in calls]
+    do = _DO_ON_TREES if subject.on_trees else _DO
+    what, places = "it draws random numbers by itself", watched.lines
+    if not places:
+        if len(found) < 2 or np.array_equal(found[0], found[1]):
+            return ""
+        places = watched.indirect
+    if not places:
+        why = f"{what}, or keeps something between calls"
+        what, places = f"the same call with the same decisions emits other tokens: {why}", [subject.place]
+    return f"{what}{f' (at {places[0]})' * bool(places[0])}: {do}"
 
 
-def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False) -> Call:
-    """Prepare calls on drafts of every instance: its paths, and one kind of trees.
+def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False) -> Callable[[], Integers]:
+    """Prepare calls on drafts of every instance, its paths and one kind of trees, that return their verdicts.
 
     Of one instance for a rule that knows its models. The last draft comes first if ``backwards``: a rule that
     decides by how often it was called is then at another number for each.
     """
-    rng, chosen = stream(context.seed, "own-randomness"), arithmetic(array=subject.array)
+    rng = stream(context.seed, "own-randomness")
     like = next(iter(instances_for(context, subject.num_paths).values()))
     paths = like.num_paths if subject.num_paths > 1 else 1
     toys = [*panel(like.vocab_size, like.draft_length, paths, context.seed).values()]
@@ -101,37 +94,18 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
     drawn = [(toy, subject.paths(toy)) for toy in toys]
     if subject.on_trees:
         small = panel(like.vocab_size, min(like.draft_length, DEPTH), 1, context.seed)
-        _, of_one_kind = next(groupby(cases_on_trees(subject.on_trees, small), key=lambda case: case.kind))
-        drawn += [(case.instance, case.drafting) for case in of_one_kind]
-    several = [
-        (converted(sampled_trees(*one, _REQUESTS, rng), chosen), _decisions(rng.spawn(1)[0], chosen))
-        for one in drawn
-    ]
+        first = next(cases_on_trees(subject.on_trees, small))
+        drawn += [(toy, first.drafting) for toy in small.values()]
+    given = [(sampled_trees(*one, _REQUESTS, rng), rng.random((_REQUESTS, UNIFORMS))) for one in drawn]
     order = slice(None, None, -1 if backwards else 1)
 
     def call() -> Integers:
         with raising():
-            rule = bound_to_instance(subject.rule, toys[0].floats, chosen)
-            emitted = [_emitted(rule, *one, chosen) for one in several[order]]
-            return np.concatenate(emitted[order])
+            rule = bound_to_instance(subject.rule, toys[0].floats, arithmetic(array=subject.array))
+        found = [verdicts(rule, subject.array, *one) for one in given[order]]
+        return np.concatenate(found[order])
 
     return call
-
-
-def _emitted(rule: AnyVerifier, drafts: Drafts, decisions: SamplingDecisions, chosen: Arithmetic) -> Integers:
-    """Return the tokens that a call emits, int [n]."""
-    verdict, _ = call_verifier(rule, drafts, decisions, fresh_state(rule, drafts.batch))
-    return checked_emissions(verdict, drafts, chosen)[1].reshape(-1)
-
-
-def _decisions(rng: np.random.Generator, chosen: Arithmetic) -> SamplingDecisions:
-    """Return a source that decides in every call that is prepared so as in the others."""
-    return SamplingDecisions(lambda like: chosen.from_numpy(_random(rng, tuple(like.shape))))
-
-
-def _said(what: str, place: str, subject: RuleSubject) -> str:
-    do = _DO_ON_TREES if subject.on_trees else _DO
-    return f"{what}{f' (at {place})' * bool(place)}: {do}"
 
 
 class _WatchedDraws(Ordinary):
@@ -183,11 +157,3 @@ def _passes_on(filename: str) -> bool:
     parts = Path(filename).parts
     package = parts[parts.index("site-packages") + 1] if "site-packages" in parts else ""
     return filename.startswith((__file__, _INTERCEPTION, "<")) or package in _OF_RANDOMNESS
-
-
-@contextmanager
-def watched_draws(array: str = "numpy", seed: int = 0) -> Iterator[_WatchedDraws]:
-    """Watch which code asks for random numbers; what it gets comes from a stream of the watch's own."""
-    watched = _WatchedDraws(seed)
-    with drawn_from(watched, array, seed):
-        yield watched

@@ -1,20 +1,21 @@
 """The result of a check, and the findings of `joint` on the distribution: later checks may read both."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
 from spec_oracle.contracts.completion import Prompt, Token
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.exact.completions import largest_gap
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -73,24 +74,43 @@ class Cover(StrEnum):
     UNTRIED = "untried"
 
 
-class Law(Protocol):
-    """What is known of a subject's law on one instance.
+@dataclass(frozen=True)
+class SampledLaw:
+    """What was sampled on one instance: counts of completions of L+1 tokens, and of accepted lengths."""
 
-    Its distance from the target, tokens per call, P(tau = 0..L), the text with the largest gap, and the law
-    of the first L+1 tokens, shape (V,) * (L+1).
-    """
+    instance: Instance
+    law: Floats
+    counts: Integers
+    lengths: Integers
 
     @property
-    def instance(self) -> Instance: ...  # noqa: D102
+    def total_variation(self) -> float:
+        """Total variation as sampled; noise included."""
+        return float(abs(self.counts / self.counts.sum() - self.law).sum() / 2)
+
     @property
-    def total_variation(self) -> Number: ...  # noqa: D102
+    def largest_gap(self) -> Gap:
+        """The completion with the largest gap, as sampled."""
+        return largest_gap(self.law, self.counts / self.counts.sum(), self.extended().shape)
+
+    def extended(self) -> Floats:
+        """Return the law of the first L+1 tokens as sampled, shape (V,) * (L+1)."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return np.asarray(self.counts / self.counts.sum()).reshape(shape)
+
     @property
-    def block_efficiency(self) -> Number: ...  # noqa: D102
+    def accepted_length_pmf(self) -> tuple[float, ...]:
+        """P(tau = 0), ..., P(tau = L), as sampled."""
+        return tuple(self.lengths / max(self.lengths.sum(), 1))
+
     @property
-    def accepted_length_pmf(self) -> Sequence[Number]: ...  # noqa: D102
-    @property
-    def largest_gap(self) -> Gap: ...  # noqa: D102
-    def extended(self) -> Numbers: ...  # noqa: D102
+    def block_efficiency(self) -> float:
+        """Mean number of emitted tokens, tokens per call."""
+        return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
+
+
+Law: TypeAlias = EmissionLaw | SampledLaw
+"""What is known of a subject's law on one instance: exact, or as sampled."""
 
 
 @dataclass(frozen=True)
@@ -298,17 +318,18 @@ def check_result(
     alpha: float = 0.0,
     draws: int = 0,
     total_variation: float | None = None,
+    tokens: int = 0,
+    detectable: float | None = None,
     scope: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
-    coverage: Mapping[str, Mapping[str, Cover]] | None = None,
     proviso: str = "",
     do: str = "",
     completion: WrongCompletion | TextCounterexample | None = None,
     cause: Cause | None = None,
 ) -> CheckResult:
     """Return the result of a check, or of a part of one, from the fields of its records."""
-    measured = Measured(alpha, draws, total_variation)
-    remarks = Remarks(scope, notes, coverage or {}, proviso, do)
+    measured = Measured(alpha, draws, total_variation, tokens, detectable)
+    remarks = Remarks(scope, notes, proviso=proviso, do=do)
     return CheckResult("", status, detail, how, measured, remarks, Shown(completion), cause)
 
 

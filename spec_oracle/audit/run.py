@@ -86,7 +86,7 @@ def audit_subject(
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for check in IN_TURN if suite is None else CHECKS.values():
-            if check not in checks and check.name not in asked:
+            if check.name not in checks and check.name not in asked:
                 continue
             results[check.name] = first.result(check, options.reason_to_skip(check.name))
             note(results[check.name])

@@ -40,12 +40,10 @@ class FailingInputs:
     def size(self) -> str:
         """How large the inputs are, "" where the part has its own."""
         for value in self.inputs.values():
-            if isinstance(value, Drafts):
+            if isinstance(value, Drafts | Paths):
                 requests = f"{value.batch} request{'s' * (value.batch > 1)}"
-                return f"{requests}, {value.vocab_size} tokens, draft length {value.depth}"
-            if isinstance(value, Paths):
-                requests = f"{value.batch} request{'s' * (value.batch > 1)}"
-                return f"{requests}, {value.vocab_size} tokens, draft length {value.draft_length}"
+                length = value.depth if isinstance(value, Drafts) else value.draft_length
+                return f"{requests}, {value.vocab_size} tokens, draft length {length}"
             if isinstance(value, Instance):
                 return f"{value.vocab_size} tokens, draft length {value.draft_length}"
             if isinstance(value, Shape):
@@ -76,7 +74,9 @@ class FailingInputs:
         if data["part"] not in parts:
             raise InvalidInputError(f"{path}: {unknown(data['part'], parts, 'part of a check')}")
         try:
-            inputs = {name: _READ.get(name, _same)(value) for name, value in data["inputs"].items()}
+            inputs = {
+                name: _READ[name](one) if name in _READ else one for name, one in data["inputs"].items()
+            }
             rate = require_share(data["rate"], "rate")
             return cls(str(data["check"]), str(data["part"]), inputs, rate, str(data["says"]), str(path))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -111,10 +111,6 @@ def _arrays_of(value: object) -> list[NDArray[np.generic]]:
     if isinstance(value, Mapping):
         return list(value.values())
     return [value] if isinstance(value, np.ndarray) else []
-
-
-def _same(value: object) -> object:
-    return value
 
 
 def _drafts(data: Any) -> Paths | Drafts:

@@ -1,6 +1,5 @@
 """What every subject of an audit has, whatever its kind, and what is called as a sampler has besides."""
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from spec_oracle.audit.declared import Facts
@@ -15,7 +14,6 @@ class Subject(Protocol):
 
     ``kind`` names its suite; ``facts`` are what it declares and what is on record. ``place`` is "file:line"
     of its code, "" where that is not known; ``call_form`` says how it is called, "" where nobody need know.
-    ``path_rule_at(draft_length)`` names the declared rule, None where none is declared for draft paths.
     ``drafts`` are what checks saw of its drafts, None where they show elsewhere.
     ``carries_state``: a call hands a state to the next one. ``is_rerunnable``: a command can run one check of
     it again.
@@ -33,8 +31,6 @@ class Subject(Protocol):
     def place(self) -> str: ...  # noqa: D102
     @property
     def call_form(self) -> str: ...  # noqa: D102
-    @property
-    def path_rule_at(self) -> Callable[[int], str] | None: ...  # noqa: D102
     @property
     def drafts(self) -> Speculation | None: ...  # noqa: D102
     @property

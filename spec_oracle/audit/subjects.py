@@ -18,7 +18,9 @@ import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import (
+    FLOAT32_ROUNDING,
     NOTHING_DECLARED,
+    ROUNDING,
     Facts,
     always,
     declared_bound,
@@ -27,14 +29,20 @@ from spec_oracle.audit.declared import (
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import DECLARED
-from spec_oracle.audit.rule.subject import RuleSubject, of_rule
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import generator_by_position, parameters_of, signature_of
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import AnyVerifier, Siblings, accepts_of
+from verifiers import AnyVerifier, Siblings, accepts_of, drafting_of, traits_of
+
+_PATHS: Final = 2
+"""Draft paths of rules for several, unless the user says otherwise."""
+
+_PARENTS: Final = ("parents",)
+"""The second parameter of a function of draft trees."""
 
 
 def is_third_party(name: str) -> bool:
@@ -46,13 +54,9 @@ def quickness(name: str) -> int:
     """Sort key: slow subjects first, so that no process starts one last."""
     if ":" in name:
         return 0
-    if name in _rules():
+    if name in verifiers.names():
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
-
-
-def _rules() -> tuple[str, ...]:
-    return verifiers.names()
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -72,7 +76,7 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     name, _ = parted(name)
     if ":" not in name:
-        names = (*_rules(), *registry.names())
+        names = (*verifiers.names(), *registry.names())
         if name in names:
             return
         if (file := _file_of(name)) is not None:
@@ -160,11 +164,14 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
 
-def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None) -> Subject:
+def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if callable(verify := getattr(thing, "verify", None)):
-        return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
+        is_sampler = takes_four(verify) and not hasattr(thing, "initial_state")
+        if is_sampler or parameters_of(verify)[1:2] == _PARENTS:
+            return of_function(name, verify, array=array, num_paths=num_paths, holder=thing)
+        return of_rule(name, thing, array=array, num_paths=num_paths)
     if callable(verify := getattr(thing, "verify_tree", None)):
         if len(parameters_of(verify)) != len(("drafts", "decisions")):
             return of_trees(name, thing, verify, array=array)
@@ -180,13 +187,34 @@ def _of_instance(name: str, thing: object, *, array: str, num_paths: int | None)
     return of_function(name, thing, array=array, num_paths=num_paths)
 
 
-def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
-    """Return the subject for an object with a method ``verify``, by what this takes."""
-    if takes_trees(verify):
-        return of_trees(name, thing, verify, array=array)
-    if takes_four(verify) and not hasattr(thing, "initial_state"):
-        return of_function(name, verify, array=array, num_paths=num_paths)
-    return of_rule(name, thing, array=array, num_paths=num_paths)
+def of_rule(
+    name: str, rule: AnyVerifier, *, array: str = "numpy", num_paths: int | None = None
+) -> RuleSubject:
+    """Return the subject for a rule; only our own are known to compute in float64 throughout.
+
+    Raises `InvalidInputError` for wrong ``accepts``, ``traits`` or ``rule``.
+    """
+    accepted, is_ours = accepts_of(rule), name in verifiers.names()
+    one_path = traits_of(rule).single_path or drafting_of(rule) is Siblings.BEAM
+    paths = 1 if one_path else num_paths or _PATHS
+    facts = Facts(tolerance=ROUNDING if is_ours else FLOAT32_ROUNDING)
+    declared = getattr(rule, "rule", None)
+    if isinstance(declared, str):  # that of a walk is a function
+        facts = Facts(tolerance=facts.tolerance, rule_at=partial(always, _declared(name, accepted, declared)))
+    return RuleSubject(name, rule, facts, paths, array)
+
+
+def _declared(name: str, accepts: frozenset[Siblings], declared: str) -> str:
+    """Return the declared rule, which must take some of the siblings."""
+    known = verifiers.names()
+    if declared not in known:
+        raise InvalidInputError(f"rule: {name!r} declares {unknown(declared, known, 'rule')}")
+    if not accepts & accepts_of(verifiers.get(declared)):
+        laws = ", ".join(sorted(law.value for law in accepts))
+        raise InvalidInputError(
+            f"rule: {name!r} declares {declared}, which does not accept its siblings: {laws}"
+        )
+    return declared
 
 
 def is_engine(thing: object) -> bool:
@@ -195,17 +223,17 @@ def is_engine(thing: object) -> bool:
 
 
 def of_function(
-    name: str, function: Any, *, array: str = "numpy", num_paths: int | None = None
+    name: str, function: Any, *, array: str, num_paths: int | None, holder: object = None
 ) -> SamplerSubject:
-    """Return the subject for a function of the sampler contract."""
+    """Return the subject for a function of the sampler contract; ``holder`` is the object that has it."""
     names = parameters_of(function)
     if names == ("drafts", "decisions"):
         raise InvalidInputError(
             f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
             "verify(drafts, decisions), and accepts"
         )
-    if names[1:2] == PARENTS:
-        return of_trees(name, function, function, array=array)
+    if names[1:2] == _PARENTS:
+        return of_trees(name, holder or function, function, array=array)
     function = generator_by_position(function)
     if takes_uniforms(function):
         if num_paths not in (None, 1):
@@ -214,7 +242,7 @@ def of_function(
     return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
 
 
-def of_trees(name: str, holder: object, function: Any, *, array: str = "numpy") -> SamplerSubject:
+def of_trees(name: str, holder: object, function: Any, *, array: str) -> SamplerSubject:
     """Return the subject for a tree sampler, whose laws of siblings its ``holder`` declares.
 
     Raises `InvalidInputError` where it declares none: no law is right for all drafters.
@@ -266,15 +294,6 @@ def _takes_nothing(thing: object) -> bool:
 def takes_uniforms(function: Callable[..., object]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
     return parameters_of(function)[3:4] == ("uniforms",)
-
-
-PARENTS: Final = ("parents",)
-"""The second parameter of a function of draft trees."""
-
-
-def takes_trees(function: Callable[..., object]) -> bool:
-    """Whether a function declares, by the name of its second parameter, that it takes draft trees."""
-    return parameters_of(function)[1:2] == PARENTS
 
 
 def takes_four(function: Callable[..., object]) -> bool:

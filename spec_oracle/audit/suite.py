@@ -8,19 +8,7 @@ from functools import wraps
 from typing import Final
 
 from spec_oracle.audit.checks import (
-    BAD_INPUT,
-    BATCH,
-    CALLS,
     CHECKS,
-    DRAFT_LAW,
-    INPUTS_KEPT,
-    JOINT,
-    LENGTH,
-    LOGPROBS,
-    LONG_TEXTS,
-    SCALE,
-    SHAPES,
-    STREAMS,
     Run,
     Suite,
     run_check,
@@ -59,8 +47,8 @@ from spec_oracle.audit.sampler.streams import streams as sampler_streams
 from spec_oracle.audit.subject import Subject
 
 
-def called_as_sampler(run: Run) -> Run:
-    """Run a check of samplers on a rule, called under their contract, unless it is never called alone."""
+def of_one_call(run: Run) -> Run:
+    """Run a check of single calls on a rule, unless it is never called alone."""
 
     @wraps(run)
     def asked(subject: RuleSubject, context: Context) -> CheckResult:
@@ -71,39 +59,39 @@ def called_as_sampler(run: Run) -> Run:
 
 
 RULE: Final[Suite] = {
-    JOINT: rule_joint,
-    SHAPES: skip_if_declared(rule_shapes),
-    LENGTH: skip_if_lossy(rule_length),
-    CALLS: rule_calls,
-    BATCH: rule_batch,
-    BAD_INPUT: called_as_sampler(on_broken_input),
-    INPUTS_KEPT: called_as_sampler(paths_kept),
-    SCALE: skip_if_declared(rule_scale),
+    "joint": rule_joint,
+    "shapes": skip_if_declared(of_one_call(rule_shapes)),
+    "length": skip_if_lossy(rule_length),
+    "calls": rule_calls,
+    "batch": rule_batch,
+    "bad-input": of_one_call(on_broken_input),
+    "inputs-kept": of_one_call(paths_kept),
+    "scale": skip_if_declared(rule_scale),
 }
 """Rules that take every random decision from a source."""
 
 SAMPLER: Final[Suite] = {
-    JOINT: sampler_joint,
-    SHAPES: skip_if_declared(sampler_shapes),
-    LENGTH: skip_if_lossy(sampler_length),
-    CALLS: skip_if_wrong(sampler_calls),
-    STREAMS: skip_if_wrong(sampler_streams),
-    BATCH: skip_if_wrong(sampler_batch),
-    BAD_INPUT: sampler_bad_input,
-    INPUTS_KEPT: sampler_inputs_kept,
-    SCALE: skip_if_declared(sampler_scale),
+    "joint": sampler_joint,
+    "shapes": skip_if_declared(sampler_shapes),
+    "length": skip_if_lossy(sampler_length),
+    "calls": skip_if_wrong(sampler_calls),
+    "streams": skip_if_wrong(sampler_streams),
+    "batch": skip_if_wrong(sampler_batch),
+    "bad-input": sampler_bad_input,
+    "inputs-kept": sampler_inputs_kept,
+    "scale": skip_if_declared(sampler_scale),
 }
 """Functions of the sampler contract."""
 
 ENGINE: Final[Suite] = {
-    JOINT: engine_joint,
-    LENGTH: engine_length,
-    CALLS: engine_calls,
-    LONG_TEXTS: skip_if_lossy(engine_long_texts),
-    LOGPROBS: engine_logprobs,
-    DRAFT_LAW: engine_draft_law,
-    STREAMS: skip_if_wrong(engine_streams),
-    BATCH: engine_batch,
+    "joint": engine_joint,
+    "length": engine_length,
+    "calls": engine_calls,
+    "long-texts": skip_if_lossy(engine_long_texts),
+    "logprobs": engine_logprobs,
+    "draft-law": engine_draft_law,
+    "streams": skip_if_wrong(engine_streams),
+    "batch": engine_batch,
 }
 """Whole engines."""
 

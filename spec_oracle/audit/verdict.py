@@ -6,11 +6,10 @@ from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
-import verifiers
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.exact_comparison import accepts
+from spec_oracle.audit.exact_comparison import accepted_length, accepts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditedCode, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
@@ -24,7 +23,6 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts.speculation import UNKNOWN, Speculation
-from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import drafting_on
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
@@ -42,23 +40,15 @@ def without_findings(result: CheckResult) -> CheckResult:
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures that prove the output to be distributed otherwise than the target."""
-    failures = (
-        check
-        for check in checks
-        if check.status is Status.FAILED and check.cause is not Cause.BROKEN_CONTRACT
-    )
-    return [check for check in failures if CHECKS[check.name].against_law]
+    failures = (check for check in checks if check.status is Status.FAILED)
+    outputs = (check for check in failures if check.cause is not Cause.BROKEN_CONTRACT)
+    return [check for check in outputs if CHECKS[check.name].against_law]
 
 
 PROVISO = (
     "lossless as its own next_token_probs says: it has no generate_plain, so that nothing else shows what "
     "target-only decoding is"
 )
-
-
-def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return the failures where there was no output to judge, but those on record."""
-    return [check for check in checks if check.cause is Cause.BROKEN_CONTRACT and not check.known]
 
 
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
@@ -77,7 +67,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     if wrong := against_law(checks):
         is_declared = all(_is_declared(check, facts) for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
-    if breaches(checks):
+    if any(check.cause is Cause.BROKEN_CONTRACT and not check.known for check in checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
     is_seen_wrong = any(check.cause is Cause.UNDECIDED for check in checks)
@@ -111,12 +101,8 @@ def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record; one of a larger total variation says so instead, and what to do."""
     if check.status is not Status.FAILED or not CHECKS[check.name].against_law:
-        ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-        return (
-            replace(check, known=facts.failures.reasons.get(check.name, ""))
-            if check.status in ended
-            else check
-        )
+        has_ended = check.status in (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
+        return replace(check, known=facts.failures.reasons.get(check.name, "") if has_ended else check.known)
     name = CHECKS[check.name].record_in(facts)
     most, size = facts.size_of(name), _size(check, name)
     if most is None:
@@ -161,12 +147,7 @@ def report_on(
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
     verdict = verdict_of(checks, facts)
     is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
-    proviso = (
-        facts.proviso
-        if is_proviso
-        else next((one.remarks.proviso for one in checks if one.remarks.proviso), "")
-    )
-    shown, figures = None, figures_of(subject, found)
+    provisos = [facts.proviso] * is_proviso + [check.remarks.proviso for check in checks]
     if subject.is_rerunnable:
         checks = tuple(
             with_file(check, subject.name, options)
@@ -174,6 +155,7 @@ def report_on(
             else check
             for check in checks
         )
+    shown = None
     if found.worst is not None or any(check.shown.completion for check in checks):
         shown = counterexample(subject.name, found, checks, options, subject.num_paths)
     measured = [
@@ -196,11 +178,11 @@ def report_on(
                 *dict.fromkeys(note for check in checks for note in check.remarks.notes),
             ),
             next((check.remarks.coverage for check in checks if check.remarks.coverage), {}),
-            proviso,
+            next(filter(None, provisos), ""),
         ),
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
-        figures=figures,
+        figures=figures_of(subject, found),
         counterexample=shown,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
@@ -245,6 +227,16 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
     drafting = getattr(subject, "drafting", Siblings.INDEPENDENT)
     elsewhere = found.elsewhere and found.elsewhere.optimum_of
     optimum_of = elsewhere or partial(_optimum, best=best, drafting=drafting)
+
+    def of_rule(instance: Instance) -> tuple[float, ...]:
+        """Return the law of the accepted length of the declared rule, () if it does not accept such paths."""
+        # Where the optimum is one of trees, the drafts are no paths.
+        if elsewhere or subject.facts.rule_at is None:
+            return ()
+        rule = subject.facts.rule_at(instance.draft_length)
+        is_accepted = accepts(rule, drafting_on(instance, drafting))
+        return accepted_length(rule, instance, drafting) if is_accepted else ()
+
     return tuple(
         InstanceFigures(
             name,
@@ -252,10 +244,7 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
             float(law.block_efficiency),
             optimum_of(instance),
             tuple(map(float, law.accepted_length_pmf)),
-            # Where the optimum is one of trees, the drafts are no paths.
-            _of_rule(instance, rule_at(instance.draft_length), drafting)
-            if not elsewhere and (rule_at := subject.path_rule_at)
-            else (),
+            of_rule(instance),
         )
         for name, law in found.laws.items()
     )
@@ -265,12 +254,3 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
 def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -> float:
     """Return the most tokens per call on one instance; subjects of one audit share it."""
     return float(best(instance, drafting=drafting).value)
-
-
-@lru_cache(maxsize=256)
-def _of_rule(instance: Instance, rule: str, drafting: Siblings) -> tuple[float, ...]:
-    """Return the law of the accepted length of a rule, () if it does not accept such paths."""
-    if not accepts(rule, drafting_on(instance, drafting)):
-        return ()
-    law = emission_law(verifiers.get(rule), instance, drafting=drafting)
-    return tuple(map(float, law.accepted_length_pmf))

@@ -8,58 +8,42 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 from spec_oracle.audit import cache
-from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.journal import Entry, lost_subject, unloaded
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import SubjectReport
-from spec_oracle.audit.results import CheckResult, Remarks, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.subject import Subject
-from spec_oracle.audit.verdict import report_on, without_findings
+from spec_oracle.audit.subjects import is_third_party
+from spec_oracle.audit.verdict import without_findings
 from spec_oracle.errors import EngineError, InvalidInputError, SpecOracleError
 
 _PR_SET_PDEATHSIG = 1
 
 NOT_TRACED = "could not trace the random numbers: the process crashed; sampled instead, in another one"
 
-IMPORTS = "imports"
-"""In the folder of a subject: a file with digests of what its code imported."""
 
-
-@dataclass(frozen=True)
-class LostSubject:
-    """What is left of a subject whose process is gone."""
-
-    name: str
-    kind: str = "unknown"
-    facts: Facts = NOTHING_DECLARED
-    num_paths: int = 1
-    place: str = ""
-    call_form: ClassVar[str] = ""
-    path_rule_at: ClassVar[None] = None
-    carries_state: ClassVar[bool] = False
-    drafts: ClassVar[None] = None
-    is_rerunnable: ClassVar[bool] = True
-
-    def plain_call(self, seed: int) -> None:
-        """Call nothing: the code is gone."""
-
-
-Entry: TypeAlias = CheckResult | LostSubject
-"""What a journal holds."""
-
-
-def lost_subject(subject: Subject) -> LostSubject:
-    """Return what the journal keeps of a subject."""
-    facts = replace(subject.facts, rule_at=None)
-    return LostSubject(subject.name, subject.kind, facts, subject.num_paths, subject.place)
+def start_method(names: Sequence[str], options: Sequence[AuditOptions]) -> object:
+    """Return the context of `multiprocessing` in which subjects are audited, each in a new process."""
+    # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
+    # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    arrays = {how.array for how in options}
+    libraries = (
+        ["torch", "hypothesis"] if any(map(is_third_party, names)) else ["torch"] if "torch" in arrays else []
+    )
+    # Not imported with our modules: commands that only wait for audits start half a second sooner.
+    mathematics = ["scipy.optimize", "scipy.sparse", "scipy.stats"]
+    context.set_forkserver_preload(["spec_oracle.audit.worker", *mathematics, *libraries])
+    return context
 
 
 def audited(
@@ -103,33 +87,13 @@ def audited(
         enter(lost_subject(subject))
         report = audit_subject(subject, options, alpha, note=lambda result: enter(without_findings(result)))
         if writes_imports:
-            cache.write_imports(folder / IMPORTS, started)
+            cache.write_imports(folder, started)
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
 
 
 _MEND: Final = "mend what keeps it from being loaded; `python -c 'import MODULE'` in this folder shows it"
-
-
-def unloaded(
-    name: str, reason: str, options: AuditOptions, alpha: float, *, do: str = "", error: str = ""
-) -> SubjectReport:
-    """Return the report on a subject that could not be loaded."""
-    remarks = Remarks(do=do)
-    checks = [CheckResult(check, Status.NOT_RUN, reason, remarks=remarks) for check in CHECKS]
-    return replace(report_on(LostSubject(name), options, alpha, tuple(checks)), error=error)
-
-
-def read_journal(folder: Path) -> list[Entry]:
-    """Return what a process has entered so far: the subject, and the results of its checks."""
-    entries: list[Entry] = []
-    try:
-        with (folder / "journal").open("rb") as journal:
-            while True:
-                entries.append(pickle.load(journal))  # noqa: S301  # our own, in a folder of our own
-    except (OSError, EOFError, pickle.UnpicklingError):
-        return entries
 
 
 def confine(output: Path, memory: float | None) -> None:

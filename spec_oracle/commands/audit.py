@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def run(options: Namespace) -> int:
     """Audit the subjects, write the report, and return its exit code."""
     options = _as_fields(options)
-    from spec_oracle.audit.isolation import Isolation, audit_apart
-    from spec_oracle.audit.options import AuditOptions
+    from spec_oracle.audit.isolation import audit_apart
+    from spec_oracle.audit.options import AuditOptions, Isolation
     from spec_oracle.audit.registry import engine_availability, listed, subject_names
     from spec_oracle.gate.baseline import kept_baseline, update_baseline, with_baseline
     from spec_oracle.gate.configuration import (

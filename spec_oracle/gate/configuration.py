@@ -27,8 +27,7 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.isolation import Isolation
-from spec_oracle.audit.options import TINY, AuditOptions
+from spec_oracle.audit.options import TINY, AuditOptions, Isolation
 from spec_oracle.audit.shapes.axes import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.errors import InvalidInputError

@@ -87,8 +87,8 @@ def _answers(check: Check) -> str:
     """Return the docstrings of a check's modules, kind by kind; kinds with the same module together."""
     answers: dict[str, list[str]] = {}
     for kind, suite in _SUITES.items():
-        if check in suite:
-            answers.setdefault(_docstring(suite[check].__module__), []).append(f"{kind}s")
+        if check.name in suite:
+            answers.setdefault(_docstring(suite[check.name].__module__), []).append(f"{kind}s")
     return "\n\n".join(f"### {' and '.join(kinds).capitalize()}\n\n{text}" for text, kinds in answers.items())
 
 
@@ -98,7 +98,7 @@ def _docstring(module: str) -> str:
 
 
 def _reproduce(check: Check) -> str:
-    asked = [kind for kind, suite in _SUITES.items() if check in suite]
+    asked = [kind for kind, suite in _SUITES.items() if check.name in suite]
     lines = [f"{_EXAMPLES[kind]} --check {check.name}" for kind in asked if kind in _EXAMPLES]
     lines += ["spec-oracle audit-server http://localhost:8080"] if "server" in asked else []
     return "\n".join(["```sh", *lines, "```"])

@@ -1,6 +1,6 @@
 """Engines as subjects of an audit, and the cases of a check: an engine after a prompt."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -53,11 +53,6 @@ class EngineSubject:
     def place(self) -> str:
         """Where the first engine is defined."""
         return next((defined_at(code.engine.generate) for code in self.engines.values()), "")
-
-    @property
-    def path_rule_at(self) -> Callable[[int], str] | None:
-        """The declared rule, by draft length."""
-        return self.facts.rule_at
 
     @property
     def drafts(self) -> Speculation:

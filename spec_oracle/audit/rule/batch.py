@@ -12,7 +12,8 @@ from spec_oracle.audit.draftings import sampled_trees
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
-from spec_oracle.audit.rule.subject import UNIFORMS, RuleSubject, verdicts
+from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
+from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.saved_inputs import as_drafts
 from verifiers import Drafts, Paths
 
@@ -50,9 +51,9 @@ def in_another_batch(
     drafts = as_drafts(drafts)
     size, order = drafts.batch, np.argsort(np.argsort(order))
     some = sorted({0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()})
-    found = verdicts(subject, drafts, uniforms)
+    found = verdicts(subject.rule, subject.array, drafts, uniforms)
     for how, other in (("in another order", order), *(("alone", np.array([one])) for one in some)):
-        again = verdicts(subject, drafts.take(other), uniforms[other])
+        again = verdicts(subject.rule, subject.array, drafts.take(other), uniforms[other])
         if (moved := (found[other] != again).any(axis=1)).any():
             place = int(moved.argmax())
             one, two = (_said(drafts, other[place], verdict[place]) for verdict in (found[other], again))

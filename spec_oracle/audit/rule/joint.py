@@ -7,9 +7,8 @@ that it accepts, small ones first, up to the first kind for which it is wrong.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -17,14 +16,7 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.draftings import (
-    DEPTH,
-    FIGURES_OF_TREES,
-    PATHS,
-    ToyDrafts,
-    cases_on_trees,
-    drafting_called,
-)
+from spec_oracle.audit.draftings import DEPTH, FIGURES_OF_TREES, PATHS, ToyDrafts, cases_on_trees
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Remarks, Status
@@ -49,11 +41,18 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     laws, shown, failure, too_slow = _until_wrong(subject, context, facts)
     kinds, toys = dict.fromkeys(case.kind for case in laws), len({case.toy for case in laws})
     instances = {case.name: case.instance for case in laws}
+
+    def law_of(instance: Instance, *, exact: bool | None = None) -> EmissionLaw:
+        return law_on(subject, context, instance, subject.drafts_of(shown, instance), exact=exact)
+
+    def optimum_of(instance: Instance) -> float:
+        return float(tree_optimum(instance, subject.drafts_of(shown, instance)).value)
+
     found = judge_laws(
         {case.name: law for case, law in laws.items()},
         instances,
         replace(facts, rule_at=None),
-        partial(law_on, subject, context, partial(_drafting, subject, shown)),
+        law_of,
         how="enumerated",
         failure=failure,
         where=f"{toys} toy instances" + (f" x {len(kinds)} kinds of drafts" if len(kinds) > 1 else ""),
@@ -67,8 +66,7 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
     findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes), do=do)
     if shown != PATHS and findings.elsewhere is not None:
-        best = partial(_optimum, partial(_drafting, subject, shown))
-        findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=best))
+        findings = replace(findings, elsewhere=replace(findings.elsewhere, optimum_of=optimum_of))
     if found.status is Status.PASSED and subject.name not in verifiers.names():
         findings = with_length(subject, findings, laws)
     for what, is_paths in (("draft trees", False), ("paths", True)):
@@ -92,13 +90,16 @@ def _until_wrong(
     laws, too_slow, failure = dict[ToyDrafts, EmissionLaw](), list[str](), ""
     for kind, cases in groupby(cases_of(subject, context), key=lambda case: case.kind):
         share = PATHS_SHARE if kind == PATHS and subject.on_trees else 1.0
-        for case, law in enumerated(subject, context, cases, started + share * seconds):
-            if isinstance(law, EmissionLaw):
-                laws[case] = law
-            elif law:
-                failure = f"instance {case.name!r}: {law}"
-            else:
+        for case in cases:
+            try:
+                law = enumerated(subject, context, case, started + share * seconds)
+            except NotTracedError:
                 too_slow.append(case.name)
+                continue
+            if not isinstance(law, EmissionLaw):
+                failure = f"instance {case.name!r}: {law}"
+                break
+            laws[case] = law
         if failure or any(is_wrong(law, facts) for case, law in laws.items() if case.kind == kind):
             return laws, kind, failure, too_slow
     return laws, PATHS, "", too_slow
@@ -114,24 +115,23 @@ def cases_of(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
 
 
 def enumerated(
-    subject: RuleSubject, context: Context, cases: Iterable[ToyDrafts], end: float
-) -> Iterator[tuple[ToyDrafts, EmissionLaw | str]]:
-    """Yield the output distribution of every case; what is wrong where there is none; "" for want of time."""
-    for case in cases:
-        try:
-            yield case, law_on(subject, context, lambda _: case.drafting, case.instance, case.dtype, end=end)  # noqa: B023
-        except NotTracedError:
-            yield case, ""
-        except (DecisionError, VerdictError) as error:
-            yield case, str(error)
-            return
+    subject: RuleSubject, context: Context, case: ToyDrafts, end: float = math.inf
+) -> EmissionLaw | str:
+    """Return the output distribution of a case, or what is wrong where there is none.
+
+    Raises `NotTracedError` where not all outcomes can be run up to the processor time ``end``.
+    """
+    try:
+        return law_on(subject, context, case.instance, case.drafting, case.dtype, end=end)
+    except (DecisionError, VerdictError) as error:
+        return str(error)
 
 
 def law_on(
     subject: RuleSubject,
     context: Context,
-    drafting_on: Callable[[Instance], Drafting],
     instance: Instance,
+    drafting: Drafting,
     dtype: str = "float64",
     *,
     exact: bool | None = None,
@@ -141,7 +141,6 @@ def law_on(
     is_exact = context.exact if exact is None else exact
     array = "numpy" if is_exact else subject.array
     with raising():
-        drafting = drafting_on(instance)
         return emission_law(
             subject.rule,
             instance,
@@ -152,13 +151,3 @@ def law_on(
             merged=False,
             end=end,
         )
-
-
-def _drafting(subject: RuleSubject, kind: str, instance: Instance) -> Drafting:
-    """Return a kind of drafts; errors as of `drafting_called`."""
-    return subject.paths(instance) if kind == PATHS else drafting_called(kind, subject.on_trees, instance)
-
-
-def _optimum(drafting_on: Callable[[Instance], Drafting], instance: Instance) -> float:
-    """Return the most tokens per call that any rule emits after such drafts."""
-    return float(tree_optimum(instance, drafting_on(instance)).value)

@@ -4,18 +4,16 @@ The output distribution in each number type is found by enumeration: on a toy in
 drafts that the rule accepts, and of one drafted token at a large vocabulary.
 """
 
-import math
 import time
 from dataclasses import replace
 from typing import Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
-from spec_oracle.audit.draftings import DEPTH, ToyDrafts
-from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.rule.cases import in_type
+from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
-from spec_oracle.audit.rule.shapes import enumerated_shape
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.audit.shapes.axes import Shape
@@ -71,12 +69,8 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
 
 def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
     """Find the output distribution in one number type; raises `NotTracedError` where it cannot be found."""
-    toy = panel(3, DEPTH, subject.num_paths, context.seed)["flat"]
-    cases = [
-        ToyDrafts("flat", "flat", kind, toy, drafting, dtype)
-        for kind, drafting in subject.one_of_each(toy).items()
-    ]
-    for case, law in enumerated(subject, replace(context, exact=False), cases, math.inf):
+    for case in in_type(subject, context, "flat", dtype):
+        law = enumerated(subject, replace(context, exact=False), case)
         if not isinstance(law, EmissionLaw):
             return failed(f"{case}: {law}", how=How.PROVEN)
         tv = float(law.total_variation)

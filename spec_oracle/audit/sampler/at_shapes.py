@@ -19,8 +19,8 @@ from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recorded
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.cells import TreeCells
-from spec_oracle.audit.shapes.places import Place, experiment_at
-from spec_oracle.audit.shapes.trees import EASY, ids_of_interest, special_ids
+from spec_oracle.audit.shapes.places import experiment_at
+from spec_oracle.audit.shapes.trees import EASY, Place, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError

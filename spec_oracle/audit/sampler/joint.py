@@ -15,12 +15,21 @@ from typing import Any, Final
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
-from spec_oracle.audit.draws import Calls, SampledLaw
+from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.larger_trees import later_sizes
-from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, NoEvidenceError, Status, remarked
+from spec_oracle.audit.results import (
+    Cause,
+    CheckResult,
+    How,
+    LawResult,
+    NoEvidenceError,
+    SampledLaw,
+    Status,
+    remarked,
+)
 from spec_oracle.audit.sampler.integrated import integrated
 from spec_oracle.audit.sampler.paired_with_rule import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms

@@ -27,7 +27,9 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import AXES, IDS, OPTIONS, AxisValue, Shape, design
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
-from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, short
+from spec_oracle.audit.shapes.places import at_one_place
+from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError

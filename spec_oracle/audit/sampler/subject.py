@@ -1,7 +1,6 @@
 """Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, TypeAlias
@@ -89,11 +88,6 @@ class SamplerSubject:
     def place(self) -> str:
         """Where the function is defined."""
         return defined_at(self.code.function)
-
-    @property
-    def path_rule_at(self) -> Callable[[int], str] | None:
-        """The declared rule, by draft length."""
-        return self.facts.rule_at
 
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request, and draft trees if it takes these."""

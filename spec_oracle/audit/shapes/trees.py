@@ -22,7 +22,7 @@ from spec_oracle.audit.shapes.rounding import exact_row
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Context
-from verifiers import Siblings
+from verifiers import Paths, Siblings
 
 EASY: Final = 100
 """`Shape.work` up to which three positions are open."""
@@ -91,6 +91,57 @@ def tree_of(shape: Shape, seed: int, drafting: Siblings) -> DraftTree:
         return known[context]
 
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A shape, with the rows that a ``seed`` makes; ``drafting`` says how its paths are drawn."""
+
+    shape: Shape
+    seed: int
+    drafting: Siblings
+
+    @property
+    def tree(self) -> DraftTree:
+        """The rows along the likely drafts."""
+        return _tree_at(self)
+
+    @property
+    def drafts(self) -> list[Paths]:
+        """The likely drafts of the request, each alone."""
+        return [self.tree.drafts(paths) for paths in self.tree.likely]
+
+    @property
+    def batch(self) -> Paths:
+        """The likely drafts of the request as requests of one batch."""
+        return Paths(*map(np.concatenate, zip(*(one.arrays for one in self.drafts), strict=True)))
+
+    @property
+    def chances(self) -> Floats:
+        """The probability of each likely draft, given that it is one of them."""
+        chances: Floats = np.array(list(self.tree.likely.values()))
+        return np.asarray(chances / chances.sum())
+
+    @property
+    def wanted(self) -> DraftTree:
+        """The tree with the target that is to be kept: of a greedy request, its likeliest tokens.
+
+        Of equally likely ones that is the first.
+        """
+        tree = self.tree
+        if self.shape.is_greedy != "itself":
+            return tree
+
+        def rows(context: Context) -> RowPair:
+            target, draft = tree.rows(context)
+            return one_hot(tree.vocab_size, int(target.argmax())), draft
+
+        return replace(tree, rows=rows)
+
+
+@lru_cache(maxsize=2)  # rows at full vocabularies take many megabytes
+def _tree_at(place: Place) -> DraftTree:
+    return tree_of(place.shape, place.seed, place.drafting)
 
 
 def _rows(

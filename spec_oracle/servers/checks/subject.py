@@ -231,7 +231,6 @@ class ServerSubject:
     num_paths: ClassVar[int] = 1
     place: ClassVar[str] = ""
     call_form: ClassVar[str] = ""
-    path_rule_at: ClassVar[None] = None
     carries_state: ClassVar[bool] = False
     drafts: ClassVar[None] = None
     is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server

@@ -12,21 +12,7 @@ from functools import wraps
 from typing import Final
 
 from spec_oracle.audit import AuditOptions, AuditReport, audit, effort
-from spec_oracle.audit.checks import (
-    BATCH,
-    CHECKS,
-    JOINT,
-    LENGTH,
-    LOGPROBS,
-    LONG_TEXTS,
-    MODEL,
-    PLAIN_LAW,
-    SHAPES,
-    STREAMS,
-    Run,
-    Suite,
-    skip_if_lossy,
-)
+from spec_oracle.audit.checks import CHECKS, Run, Suite, skip_if_lossy
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.long_tokens import tokens_needed
 from spec_oracle.audit.results import CheckResult
@@ -73,18 +59,18 @@ def _in_time(run: Run) -> Run:
 
 
 _RUNS: Final[Suite] = {
-    PLAIN_LAW: plain_law,
-    JOINT: joint,
-    MODEL: model,
-    SHAPES: skip_if_lossy(shapes),
-    LENGTH: length,
-    LONG_TEXTS: skip_if_lossy(long_texts),
-    LOGPROBS: logprobs,
-    STREAMS: skip_if_lossy(streams),
-    BATCH: skip_if_lossy(batch),
+    "plain-law": plain_law,
+    "joint": joint,
+    "model": model,
+    "shapes": skip_if_lossy(shapes),
+    "length": length,
+    "long-texts": skip_if_lossy(long_texts),
+    "logprobs": logprobs,
+    "streams": skip_if_lossy(streams),
+    "batch": skip_if_lossy(batch),
 }
 
-SERVER: Final[Suite] = {check: _in_time(run) for check, run in _RUNS.items()}
+SERVER: Final[Suite] = {name: _in_time(run) for name, run in _RUNS.items()}
 
 
 def audit_server(

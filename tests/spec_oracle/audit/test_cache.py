@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, cache
-from spec_oracle.audit.isolation import Isolation, audit_apart
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.audit.options import Isolation
 from spec_oracle.report import audit_to_json
 from spec_oracle.report.audit_text import audit_to_text
 

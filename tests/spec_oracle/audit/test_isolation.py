@@ -15,12 +15,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict
-from spec_oracle.audit.isolation import Isolation, _remains, audit_apart
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.audit.journal import Job, lost_subject
+from spec_oracle.audit.options import Isolation
 from spec_oracle.audit.registry import known
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.suite import ENGINE
-from spec_oracle.audit.worker import NOT_TRACED, lost_subject
+from spec_oracle.audit.worker import NOT_TRACED
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
@@ -111,15 +113,15 @@ def test_traced_code_that_draws_for_ever_is_ended():
     assert "still running after 8 s" in said(found)
 
 
-@pytest.mark.parametrize("last", [check.name for check in ENGINE])
+@pytest.mark.parametrize("last", ENGINE)
 def test_an_engine_whose_process_is_gone_has_a_report_in_every_check(tmp_path, last):
     engine = as_subject("escapes:EndingEngine", AuditOptions())
-    names = [check.name for check in ENGINE]
+    names = [*ENGINE]
     before = names[: names.index(last)]
     with (tmp_path / "journal").open("wb") as journal:
         for entry in (lost_subject(engine), *(CheckResult(name, Status.PASSED, "fine") for name in before)):
             pickle.dump(entry, journal)
-    found = _remains("an engine", tmp_path, "it is gone", AuditOptions(), 1e-9)
+    found = Job("an engine", AuditOptions(), tmp_path).remains("it is gone", 1e-9)
     is_lossless = found.verdict is SubjectVerdict.LOSSLESS
     assert is_lossless == (last != "joint")
     assert found.remarks.proviso == ("as its own next_token_probs says" if is_lossless else "")

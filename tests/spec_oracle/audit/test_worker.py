@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict
-from spec_oracle.audit.isolation import Isolation, audit_apart
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.audit.options import Isolation
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.kill_matrix.golden_subjects import listed
 from lab.kill_matrix.work_clock import CLOCKS, counted
-from spec_oracle.audit import isolation
+from spec_oracle.audit.worker import start_method
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.report.audit_json import audit_to_json
 
@@ -68,7 +68,7 @@ def audited_apart():
 
     Where there is a fork server it is that of all audits, which has imported the libraries.
     """
-    with ProcessPoolExecutor(1, mp_context=isolation._context((), ())) as apart:
+    with ProcessPoolExecutor(1, mp_context=start_method((), ())) as apart:
         return apart.submit(audited, SUBJECTS).result()
 
 

@@ -13,7 +13,7 @@ from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effor
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import Cause
-from spec_oracle.audit.rule.subject import of_rule
+from spec_oracle.audit.subjects import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance

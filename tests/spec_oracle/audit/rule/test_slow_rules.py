@@ -10,10 +10,10 @@ import verifiers
 from spec_oracle.audit import Status, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule import joint
+from spec_oracle.audit.rule import cases, enumeration, joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
-from spec_oracle.audit.rule.subject import of_rule
+from spec_oracle.audit.subjects import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.exact.drafting import StochasticBeam
 from spec_oracle.exact.errors import TooManyBranchesError
@@ -124,16 +124,19 @@ def test_the_least_budget_suffices_for_every_rule_of_ours():
 def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
     begun, over = [], ("children after", "V = 8, L = 2", "V = 33")
 
-    def without_time(subject, context, cases, end):
-        begun.extend(map(str, cases))
-        return [(case, "" if any(part in str(case) for part in over) else right) for case in cases]
+    def without_time(subject, context, case, end):
+        begun.append(str(case))
+        if any(part in str(case) for part in over):
+            raise TooManyBranchesError("the time for this distribution is over")
+        return right
 
     rule = of_rule("slow", verifiers.get("nss"))
-    right = joint.law_on(rule, Context(), rule.paths, panel(2, 1, 1, 0)["flat"])
+    toy = panel(2, 1, 1, 0)["flat"]
+    right = joint.law_on(rule, Context(), toy, rule.paths(toy))
     monkeypatch.setattr(rule_shapes, "enumerated", without_time)
     wrong, kinds, too_slow = rule_shapes._after_all_drafts(rule, Context(), time.process_time() + 100)
     assert wrong is None
-    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in rule_shapes.SMALL]
+    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in cases.SMALL]
     assert [kind for kind in begun if kind in sizes] == sizes
     of_drafters = [kind for kind in begun if "children after" in kind]
     assert 1 <= len(of_drafters) <= 3
@@ -142,7 +145,7 @@ def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
 
 
 def test_a_size_is_tried_again_in_more_time():
-    slow = rule_shapes.SlowSizes()
+    slow = enumeration.SlowSizes()
     slow.add((3, 8, 2), 1.0)
     assert slow.has((3, 16, 2), 1.0)
     assert not slow.has((3, 16, 2), 4.0)

@@ -11,7 +11,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler import unexecuted_lines
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.places import Place, traced_at
+from spec_oracle.audit.shapes.places import traced_at
+from spec_oracle.audit.shapes.trees import Place
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import as_sampler
 from spec_oracle.report.audit_text import audit_to_text

@@ -34,7 +34,7 @@ from tests.strategies import at_night
 
 PROMPTS = ["bc", "def"]
 
-RUNS = {check.name for check in SERVER} - {"model"}
+RUNS = {*SERVER} - {"model"}
 """Those that need no reference."""
 
 

@@ -46,8 +46,8 @@ def test_the_budget_is_that_of_each_check():
     """As of `spec-oracle audit`: what one check takes, another one does not lack."""
     one, ends = subject(), []
     for check in SERVER:
-        if check.name in ("length", "logprobs"):
-            result_of(check.name, one, Context(budget=50.0))
+        if check in ("length", "logprobs"):
+            result_of(check, one, Context(budget=50.0))
             ends.append(one.server.client.end)
     assert ends == [pytest.approx(time.monotonic() + 50.0, abs=5.0)] * 2
     assert ends[0] < ends[1]
