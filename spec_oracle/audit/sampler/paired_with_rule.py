@@ -35,10 +35,12 @@ from spec_oracle.audit.results import (
     passed,
     with_findings,
 )
-from spec_oracle.audit.sampler.reference import RULES, Keyed, by_keys, by_noise, by_uniforms
+from spec_oracle.audit.sampler.keyed_noise import pair_by_keys
+from spec_oracle.audit.sampler.reference import RULES, pair_by_noise, pair_by_uniforms, rows_needed
+from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesUniforms
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler, in_same_arrays
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts.sampler import in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -48,7 +50,24 @@ PAIRED_BATCH: Final = 64  # Rows of one call beside a reference rule.
 PAIRED_PILOT: Final = 4
 
 
-def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: float) -> CheckResult:
+def beside_a_rule(subject: SamplerSubject, context: Context) -> LawResult:
+    """Compare code that takes its randomness as an argument with a rule that decides by it.
+
+    Raises `NoEvidenceError` where that decides nothing.
+    """
+    source = subject.randomness
+    if isinstance(source, TakesUniforms):
+        return by_same_uniforms(source.code, subject.facts, context)
+    if isinstance(source, TakesKeys):
+        return compared(pair_by_keys(source.engine), context)
+    assert source is not None
+    found = compared(pair_by_noise(source.engine), context)
+    if found.status is Status.INCONCLUSIVE:
+        raise NoEvidenceError(found.detail)
+    return found
+
+
+def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context) -> LawResult:
     """Compare code that takes uniforms with a rule: the declared one, or one that fits.
 
     Raises `NoEvidenceError` where none does.
@@ -60,61 +79,11 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
         raise NoEvidenceError(
             "it uses its random numbers in another way than the reference rules, so it was sampled"
         )
-    pair = pair_by_uniforms(code, rule)
-    found = compared(pair, context, rate)
+    found = compared(pair_by_uniforms(code, rule), context)
     if found.status is not Status.PASSED:
         return found
     later = pair_by_uniforms(in_same_arrays(code), rule)
     return replace(found, findings=replace(found.findings, pair=later))
-
-
-def by_same_noise(engine: RacedSampler, context: Context, rate: float) -> CheckResult:
-    """Compare an engine with the token rule; raises `NoEvidenceError` where that decides nothing."""
-    found = compared(pair_by_noise(engine), context, rate)
-    if found.status is Status.INCONCLUSIVE:
-        raise NoEvidenceError(found.detail)
-    return found
-
-
-def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
-    """Return the pair of code that takes its uniforms and a rule of `RULES`."""
-
-    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
-        uniforms = rng.random((drafts.batch, drafts.draft_length + 1))
-        return code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
-
-    return pair
-
-
-def pair_by_noise(engine: RacedSampler) -> Pair:
-    """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
-    code = SamplerCode(engine.with_noise, "torch")
-
-    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
-        uniforms = rng.random((drafts.batch, drafts.draft_length))
-        times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
-        expected = by_noise("token", drafts, uniforms, lambda _: times, reads_draft=engine.reads_draft)
-        return code(drafts, (uniforms, times)), expected
-
-    return pair
-
-
-def pair_by_keys(engine: KeyedSampler) -> Pair:
-    """Return the pair of an engine and its rule, decided by the same hashes."""
-    by_engine, by_rule = called_by_keys(engine), by_keys(engine)
-
-    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
-        seeds = rng.integers(2**62, size=drafts.batch)
-        start = np.zeros_like(seeds)
-        return by_engine(drafts, seeds, start), by_rule(drafts, seeds, start)
-
-    return pair
-
-
-def called_by_keys(engine: KeyedSampler) -> Keyed:
-    """Return the engine's own verification by seeds and positions."""
-    code = SamplerCode(engine.with_seeds, "torch")
-    return lambda drafts, seeds, positions: code(drafts, (seeds, positions))
 
 
 def fitting_rule(code: SamplerCode, instance: Instance, context: Context) -> str | None:
@@ -181,12 +150,12 @@ class PairedRows:
         return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
 
 
-def compared(pair: Pair, context: Context, alpha: float) -> LawResult:
+def compared(pair: Pair, context: Context) -> LawResult:
     """Compare rows on every instance, most of them on the main ones, within the budget."""
     instances, rng = instances_for(context, 1), context.stream("sampler/joint/rows")
     samples = {name: PairedRows(instance) for name, instance in instances.items()}
     main = main_instances(instances)
-    rate = split(alpha, 2 * len(instances))
+    rate = split(context.rate, 2 * len(instances))
     for sample in samples.values():
         sample.add(pair, PAIRED_PILOT, rng)
     spent = sum(sample.seconds for sample in samples.values())
@@ -234,11 +203,6 @@ def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: flo
     scopes = (scope, f"sign tests: p-value {p_value:.1e}")
     result = check_result(status, detail, how=How.REPLAYED, alpha=rate, draws=rows, scope=scopes)
     return with_findings(result, findings)
-
-
-def rows_needed(total_variation: float) -> int:
-    """Return how many rows exclude a total variation with power 1 - `DEFAULT_MISS`, if all are alike."""
-    return int(np.ceil(-np.log(DEFAULT_MISS) / total_variation))
 
 
 def beside_rule(

@@ -10,7 +10,7 @@ position and the bonus.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
@@ -20,18 +20,16 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, affordable, require_affordable
+from spec_oracle.audit.draws import Calls, require_affordable
 from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
-from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode
-from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics import split
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -40,18 +38,12 @@ SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
 SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
 SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
-# TV of a token that samples must detect at full vocabularies where code cannot be traced.
-LARGE_TV: Final = 0.17
-LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
 LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
 
 SWEPT_VOCABULARY: Final = 1003
 """No multiple of any tile; with one request a token, offsets reach 10^6."""
 
 VOCABULARY: Final = 16_001
-
-SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
-"""Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
 KINDS: Final[Mapping[str, tuple[float, int, int]]] = {
     "weak": (0.9, 2, 4),
@@ -244,33 +236,3 @@ class Tokens:
             own = np.where(position < emissions.lengths, emissions.tokens[:, position], drawn)
             found.append(rows.cells[position, own])
         return np.concatenate(found)
-
-
-def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[CheckResult, Sequence[Shape]]:
-    """Judge tokens at every shape that the subject takes; return also the shapes that were sampled enough.
-
-    Inconclusive where a total variation of `LARGE_TV` a token would not be detected.
-    """
-    code, only = replace(subject.code, dtype="float32"), context.shapes.only
-    fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in only.items())]
-    if not fits or context.shapes.most is not None:
-        return passed("", alpha=rate), ()
-    rest = context.seed, code.generator(context.seed), context.stream("sampler/large")
-    places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
-    tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
-    each = [
-        one.experiment(f"V {s.vocab_size:,}, L {s.draft_length}, {one.kind} drafts")
-        for one in tokens
-        for s in [one.shape]
-    ]
-    part = split(rate / 2, len(each))
-    needed = [draws_needed_by_g(LARGE_TV, one.cells.law, alpha=part) for one in each]
-    requests = sum(number / one.positions for number, one in zip(needed, tokens, strict=True))
-    if requests > affordable(subject, context):
-        return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
-    enough = Effort(
-        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shape_share
-    )
-    what = f"tokens in float32 at V {' and '.join(f'{s.vocab_size:,}' for s in fits)}"
-    found = sampled(each, replace(context, rate=rate), enough, what=what)
-    return found, fits if found.status is Status.PASSED else ()
