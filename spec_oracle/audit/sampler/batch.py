@@ -7,15 +7,14 @@ likely tokens, the first of equally likely ones.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import independent_calls
@@ -102,39 +101,25 @@ def alone_and_among_others(
     odd = _among_odd_requests(request)
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
-    def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return how often each text was emitted; x after text n, padding -1, is text n V + 1 + x."""
-        vocab, text = instance.vocab_size, np.zeros(repeats, dtype=np.int64)
-        for token in np.stack(emitted, axis=1):
-            text = np.where(token < 0, text, text * vocab + 1 + token)
-        return np.bincount(text, minlength=sum(vocab**n for n in range(instance.draft_length + 2)))
-
-    alone = texts([code(request, generator).tokens[0] for _ in orders])
-    among = texts([code(odd.take(order), generator).tokens[order == 0][0] for order in orders])
-    p_value = homogeneity_p_value(alone, among)
+    alone = [code(request, generator).tokens[0] for _ in orders]
+    among = [code(odd.take(order), generator).tokens[order == 0][0] for order in orders]
+    texts, number = np.unique([*alone, *among], axis=0, return_inverse=True)
+    counts = [np.bincount(some, minlength=len(texts)) for some in np.split(number.reshape(-1), 2)]
+    p_value = homogeneity_p_value(*counts)
     detail = (
         "a request has the same distribution among greedy, one-hot and padded requests as alone "
         f"({repeats} samples each)"
     )
     if p_value <= rate:
-        text = int(abs(alone - among).argmax())
-        shares = (f"{counts[text] / repeats:.1%}" for counts in (alone, among))
+        worst = int(abs(counts[0] - counts[1]).argmax())
+        shares, text = (f"{some[worst] / repeats:.1%}" for some in counts), texts[worst]
         detail = (
-            f"a request emits {_tokens(text, instance.vocab_size)} in {next(shares)} of {repeats} calls "
-            f"alone, and in {next(shares)} among greedy, one-hot and padded requests"
+            f"a request emits tokens {','.join(map(str, text[text >= 0]))} in {next(shares)} of {repeats} "
+            f"calls alone, and in {next(shares)} among greedy, one-hot and padded requests"
         )
     scope, draws = (f"a request alone and among others: p-value {p_value:.3g}",), repeats * (1 + KINDS)
     result = passed if p_value > rate else failed
     return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
-
-
-def _tokens(text: int, vocab: int) -> str:
-    """Return the tokens of a completion by its number, x after text n being text n V + 1 + x."""
-    tokens: list[str] = []
-    while text:
-        text, token = divmod(text - 1, vocab)
-        tokens.insert(0, str(token))
-    return f"tokens {','.join(tokens)}"
 
 
 def _among_odd_requests(request: Paths) -> Paths:
@@ -165,7 +150,7 @@ def mixed_batches(
     names, rng = options_of(code), context.stream("sampler/batch/mixed")
     generator = code.generator(context.seed)
 
-    def completions(count: int) -> NDArray[np.int64]:
+    def completions(count: int) -> Integers:
         drafts = sampled_drafts(floats, count, rng)
         chosen = _chosen(names, drafts, rng)
         emissions = code(drafts, generator, chosen)

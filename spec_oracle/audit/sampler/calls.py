@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import CHAINS, independent_calls
 from spec_oracle.audit.draws import (
     Calls,
-    Cells,
     affordable,
     pair_of_completions,
     require_affordable,
@@ -87,7 +87,7 @@ def consecutive(
     turns = toys[TURNS[0]], toys[TURNS[1]]
     made = Calls(in_same_arrays(subject.code), context.seed, "sampler/calls/consecutive")
 
-    def pairs(count: int) -> tuple[Cells, Cells]:
+    def pairs(count: int) -> tuple[Integers, Integers]:
         first, second = (made.completions(toy.floats, count) for toy in turns)
         return first, second
 

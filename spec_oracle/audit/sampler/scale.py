@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import Calls, require_affordable
 from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
@@ -99,7 +99,7 @@ def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vo
     drafts = _certain_drafts(drafted, target, subject.num_paths)
     named = ("the drafted token", "the token after it", "any other token").__getitem__
 
-    def outcomes(_: int) -> NDArray[np.int64]:
+    def outcomes(_: int) -> Integers:
         tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
         return np.asarray(np.minimum((tokens - drafted) % vocab_size, 2), dtype=np.int64)
 
@@ -107,7 +107,7 @@ def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vo
     return sampled([one], replace(context, rate=rate), Effort(math.inf, vocab_size, turns=0))
 
 
-def _certain_drafts(drafted: NDArray[np.int64], target: NDArray[np.float64], paths: int) -> Paths:
+def _certain_drafts(drafted: Integers, target: Floats, paths: int) -> Paths:
     """Return requests that draft a token [B] for certain, on equal paths, with target rows [B, V]."""
     draft = np.eye(len(drafted))[drafted][:, None, None]
     arrays = (drafted[:, None, None], draft, np.repeat(target[:, None, None], 2, axis=2))
@@ -169,10 +169,10 @@ def completions_in(
 class _RowsInUse:
     """Rows [L+1, V] of the target, [L, V] of the draft, their sums up to each token, and cells [L+1, V]."""
 
-    target: NDArray[np.float64]
-    draft: NDArray[np.float64]
-    up_to: tuple[NDArray[np.float64], NDArray[np.float64]]
-    cells: NDArray[np.int64]
+    target: Floats
+    draft: Floats
+    up_to: tuple[Floats, Floats]
+    cells: Integers
 
 
 @lru_cache(maxsize=4)
@@ -188,11 +188,9 @@ def _rows(vocab: int, length: int, kind: str, seed: int) -> _RowsInUse:
     return _RowsInUse(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
 
 
-def _drawn(
-    up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]
-) -> NDArray[np.int64]:
+def _drawn(up_to: Floats, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
     """Sample tokens of one row."""
-    drawn: NDArray[np.int64] = np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
+    drawn: Integers = np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
     return drawn
 
 
@@ -218,13 +216,13 @@ class Tokens:
         count = KINDS[self.kind][2]
         return numbered(what, f"a token at {what}", np.full(count, 1 / count), self.many, **more)
 
-    def many(self, count: int) -> NDArray[np.int64]:
+    def many(self, count: int) -> Integers:
         """Return the cells of about so many tokens, those of whole requests."""
         left = math.ceil(count / self.positions)
         most = max(1, LARGE_NUMBERS // (self.subject.num_paths * self.shape.numbers))
         return np.concatenate([self.cells(min(most, left - done)) for done in range(0, left, most)])
 
-    def cells(self, size: int) -> NDArray[np.int64]:
+    def cells(self, size: int) -> Integers:
         """Return the cells of the tokens of ``size`` requests, continued by the target."""
         rows = _rows(self.shape.vocab_size, self.shape.draft_length, self.kind, self.seed)
         paths = (size, self.subject.num_paths)
