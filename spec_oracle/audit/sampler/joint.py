@@ -32,17 +32,15 @@ from verifiers import Siblings
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     """Find the law of one call in the best way that works, by what hands the sampler its randomness.
 
-    Code that can be traced is traced first: what it keeps from call to call would differ else. A way
-    that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
+    Code that can be traced is traced first: what it keeps from call to call would differ else.
     """
     if subject.facts.bound is not None:  # samples cannot say that a distribution is within a bound
         return OneCall(subject, context).found(FoundBy.TRACED)
     if subject.randomness is None:
         return OneCall(subject, context).found(FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)
     left = context.after_claims() if subject.traceable else context
-    half = replace(left, rate=left.rate / 2)
     traced = [lambda: OneCall(subject, context).traced()] if subject.traceable else []
-    beside, sampled = partial(beside_a_rule, subject, half), lambda: OneCall(subject, half).sampled()
+    beside, sampled = partial(beside_a_rule, subject, context), lambda: OneCall(subject, left).sampled()
     return first_that_works([*traced, beside, sampled])
 
 
