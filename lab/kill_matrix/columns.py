@@ -29,7 +29,7 @@ from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rule.joint import law_on
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.sampler.on_toys import SAMPLER_BATCH
+from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.subject import Subject

@@ -108,7 +108,8 @@ def _beside_last(requests: Requests, case: Case, every: Sequence[EngineRequest])
         many=many,
         trace=None,
         binned=lambda: cells,
-        **requests.rounding.over(tokens),
+        allowed=tokens * requests.rounding.a_token,
+        doubtful=tokens * requests.rounding.unsure,
     )
 
 

@@ -61,7 +61,8 @@ def drafts(case: Case, requests: Requests) -> list[Experiment]:
             partial(_draft, number, place),
             expect=partial(_expected, case, number, place),
             binned=partial(_binned, requests.rng),
-            **requests.rounding.over(1),
+            allowed=requests.rounding.a_token,
+            doubtful=requests.rounding.unsure,
             shown=_shown,
         )
         for number in range(CALLS)

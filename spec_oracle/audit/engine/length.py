@@ -55,7 +55,8 @@ def accepted_lengths(case: Case, requests: Requests) -> Experiment:
         "accepted lengths of two calls beside the declared rule",
         accepted_pair,
         expect=partial(_law_of_two_calls, case.code.engine.rule, instance),
-        **requests.rounding.over(tokens),
+        allowed=tokens * requests.rounding.a_token,
+        doubtful=tokens * requests.rounding.unsure,
     )
 
 

@@ -161,7 +161,8 @@ class Patterns:
             lambda: mixed([expected for _, expected in laws]),
             self._runs(tokens),
             trace,
-            **self.requests.rounding.over(width),
+            allowed=width * self.requests.rounding.a_token,
+            doubtful=width * self.requests.rounding.unsure,
             shown=lambda one: f"completion {shown(one)}",
             is_conditional=True,
         )

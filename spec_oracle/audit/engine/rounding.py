@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -69,10 +69,6 @@ class Rounding:
     def explains(self, distance: float, tokens: int = 1) -> bool:
         """Whether a distance between distributions of so many tokens counts as rounding."""
         return distance <= tokens * self.a_token
-
-    def over(self, tokens: int) -> dict[str, Any]:
-        """Return the fields of an experiment that say what may be rounding of so many tokens."""
-        return {"allowed": tokens * self.a_token, "doubtful": tokens * self.unsure}
 
     def __str__(self) -> str:
         return f"a total variation of up to {self.a_token:.1e} a token counts as rounding: {self.why}"

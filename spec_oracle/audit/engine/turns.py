@@ -171,7 +171,8 @@ def _experiment(requests: Requests, one: GoingOn) -> Experiment:
         lambda: expected,
         replace(asked, fresh=False).many,
         trace,
-        **requests.rounding.over(2 * tokens),
+        allowed=2 * tokens * requests.rounding.a_token,
+        doubtful=2 * tokens * requests.rounding.unsure,
         group=one.what if one.edits else "",  # what a second turn is compared with is known by tracing only
         shown=lambda found: f"completion {shown(found)}",
         tokens=one.first,

@@ -6,9 +6,7 @@ is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], wher
 likely tokens, the first of equally likely ones.
 """
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -18,8 +16,15 @@ from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import independent_calls
-from spec_oracle.audit.draws import affordable, completion, extended_cells, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.draws import (
+    affordable,
+    at_looks,
+    completion,
+    extended_cells,
+    require_affordable,
+    sampled_drafts,
+)
+from spec_oracle.audit.experiment import numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
@@ -159,10 +164,10 @@ def mixed_batches(
         return extended_cells(floats, emissions.tokens, emissions.lengths, rng)[~greedy]
 
     law, mixed = floats.target.joint(floats.draft_length + 1), " and ".join(OPTIONS[name] for name in names)
-    what, size = f"completions in batches that mix {mixed}", f"{floats.draft_length + 1} tokens"
-    one = numbered(what, size, law, completions, shown=partial(completion, instance))
-    looks = Effort(math.inf, BATCH_MIXED_REQUESTS // BATCH_MIXED_ROUNDS, turns=BATCH_MIXED_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    what, holds = f"completions in batches that mix {mixed}", f"{floats.draft_length + 1} tokens"
+    one = numbered(what, holds, law, completions, shown=partial(completion, instance))
+    size = BATCH_MIXED_REQUESTS // BATCH_MIXED_ROUNDS
+    return at_looks(one, context, rate, size, BATCH_MIXED_ROUNDS)
 
 
 def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, Numbers]:

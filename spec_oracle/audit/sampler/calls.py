@@ -4,8 +4,6 @@ No call may remember or repeat another one: completions of several calls, and pa
 """
 
 import itertools
-import math
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -18,11 +16,11 @@ from spec_oracle.audit.dependence import CHAINS, independent_calls
 from spec_oracle.audit.draws import (
     Calls,
     affordable,
+    at_looks,
     pair_of_completions,
     require_affordable,
     sampled_drafts,
 )
-from spec_oracle.audit.experiment import Effort, sampled
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, passed
@@ -93,4 +91,4 @@ def consecutive(
 
     look = int(np.clip(requests / CALLS_ROUNDS / 2, CALLS_LEAST_REQUESTS, CALLS_REQUESTS))
     two = pair_of_completions("completions of two calls", turns, pairs)
-    return sampled([two], replace(context, rate=rate), Effort(math.inf, look, turns=CALLS_ROUNDS - 1))
+    return at_looks(two, context, rate, look, CALLS_ROUNDS)

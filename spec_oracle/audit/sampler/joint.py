@@ -6,27 +6,36 @@ screened; those that detect most are sampled often enough for the G test to dete
 variation `effort.SAMPLER_TV`.
 """
 
+import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
-from spec_oracle.audit.draws import SampledLaw
+from spec_oracle.audit.draws import Calls, SampledLaw
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, FoundBy, Ledger, find
+from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, NoEvidenceError, Status, remarked
-from spec_oracle.audit.sampler.on_toys import CallsOnToys, effort_of_samples, in_addition
 from spec_oracle.audit.sampler.paired_with_rule import beside_a_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.tracer import laws_after, traced_law
-from spec_oracle.contracts import ImpossibleOutputError
+from spec_oracle.audit.sampler.tracer import Known, confirm_breach, laws_after, traced_law
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import paths_of
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.toy import Instance
 from verifiers import Siblings
+
+# TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
+CONFIRMING_TV: Final = 0.02
+CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
+SAMPLER_BATCH: Final = 1000
+SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -45,36 +54,43 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 class OneCall:
-    """One call on every instance of the context.
+    """One call on every instance of the context; ``laws`` are those that were traced, by the name of a case.
 
     Of a tree sampler also one call after draft trees of every kind that it accepts. The kind with the fewest
     trees comes first, and must be traced; kinds that are not traced in time are sampled besides.
     """
 
     def __init__(self, subject: SamplerSubject, context: Context) -> None:
-        self.subject, self.context = subject, context
+        self.subject, self.context, self.end = subject, context, math.inf
+        self.known, self.laws = Known(), dict[str, EmissionLaw]()
         toys = instances_for(context, subject.num_paths)
         chains = [
             ToyDrafts(name, name, PATHS, toy, paths_of(toy, Siblings.INDEPENDENT))
             for name, toy in toys.items()
         ]
         trees = small_trees(subject.on_trees, context) if subject.on_trees else []
-        self.deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
+        deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
         self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
         self.instances = {name: case.instance for name, case in self.cases.items()}
-        self.on_toys = CallsOnToys(subject, context, "sampler/joint", self.cases)
-
-    def found(self, ways: FoundBy) -> LawResult:
-        """Trace the random numbers on every instance, or sample completions."""
-        ledger, rest = self.on_toys.ledger, in_addition() if self.subject.on_trees else None
-        experiments = [
-            self.on_toys.experiment(
-                name, group=case.kind if case.of_trees else "", decides=name in self.deciding
+        ways = {name: case.of_trees for name, case in self.cases.items()}
+        self.calls = Calls(subject.code, context.seed, "sampler/joint")
+        self.experiments = [
+            self.calls.on(
+                *(name, case.instance, ways[name]),
+                trace=partial(self._traced, case),
+                group=case.kind if ways[name] else "",
+                decides=name in deciding,
             )
             for name, case in self.cases.items()
         ]
+
+    def found(self, ways: FoundBy) -> LawResult:
+        """Trace the random numbers on every instance, or sample completions."""
+        some, ledger = effort_of_samples(), Ledger(self.context.budget)
+        rest = in_addition() if self.subject.on_trees else None
         how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
-        result = find(experiments, self.context, effort_of_samples(), **how)
+        self.end = ledger.due
+        result = find(self.experiments, self.context, some, **how)
         return self._with_laws(result, ledger) if ledger.samples and not ledger.found else result
 
     def traced(self) -> LawResult:
@@ -88,11 +104,19 @@ class OneCall:
         """Sample completions."""
         return self.found(FoundBy.SAMPLED)
 
+    def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
+        end = min(end, self.end) if case.of_trees and self.laws else end
+        law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
+        guarded = max(one.guarded for one in self.known.values())
+        masses = dict(enumerate(law.extended().reshape(-1).tolist()))
+        is_decided = not all(one.is_certain for one in self.known.values())
+        return TracedOutcome(masses, is_decided=is_decided, guarded=guarded)
+
     def _judged(self, _: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""
-        code, known, is_on_trees = self.subject.code, self.on_toys.known, bool(self.subject.on_trees)
+        code, known, is_on_trees = self.subject.code, self.known, bool(self.subject.on_trees)
         found = judge_laws(
-            self.on_toys.laws,
+            self.laws,
             self.instances,
             self.subject.facts,
             partial(traced_law, code, known=known),  # whoever needs more limits the time
@@ -109,22 +133,22 @@ class OneCall:
 
     def _where(self) -> str:
         """Return on what the distributions of a tree sampler were traced."""
-        cases = [self.cases[name] for name in self.on_toys.laws]
+        cases = [self.cases[name] for name in self.laws]
         toys, kinds = {case.toy for case in cases}, {case.kind for case in cases}
         return f"{len(toys)} toy instances x {len(kinds)} kinds of drafts"
 
     def _of_one_kind(self, found: LawResult) -> LawResult:
         """Return the result with the figures of chains, or of the trees for which the sampler is wrong."""
-        findings, on_toys, accepts = found.findings, self.on_toys, self.subject.on_trees
+        findings, accepts = found.findings, self.subject.on_trees
         shown = self.cases[findings.worst].kind if findings.worst else PATHS
-        of_kind = {name: law for name, law in on_toys.laws.items() if self.cases[name].kind == shown}
+        of_kind = {name: law for name, law in self.laws.items() if self.cases[name].kind == shown}
         findings = replace(findings, laws=of_kind)
         if shown == PATHS or findings.elsewhere is None:
             return replace(found, findings=findings)
 
         def law_of(instance: Instance, **how: Any) -> EmissionLaw:
             drafting = drafting_called(shown, accepts, instance)
-            return traced_law(self.subject.code, instance, on_toys.known, drafting=drafting, **how)
+            return traced_law(self.subject.code, instance, self.known, drafting=drafting, **how)
 
         def optimum_of(instance: Instance) -> float:
             return float(tree_optimum(instance, drafting_called(shown, accepts, instance)).value)
@@ -136,7 +160,7 @@ class OneCall:
     def _with_laws(self, result: LawResult, ledger: Ledger) -> LawResult:
         """Return what was sampled with the figures of every instance."""
         names = {f"instance {name!r}": name for name in self.instances}
-        lengths = self.on_toys.calls.lengths
+        lengths = self.calls.lengths
         laws = {
             (name := names[what]): SampledLaw(self.instances[name], one.law, one.counts, lengths[name])
             for what, one in ledger.samples.items()
@@ -153,3 +177,41 @@ class OneCall:
             detail = f"in {draws:,} samples it {missing}"
             return replace(result, status=Status.INCONCLUSIVE, detail=detail)
         return result
+
+
+def law_after_all(
+    case: ToyDrafts, subject: SamplerSubject, context: Context, known: Known, end: float
+) -> EmissionLaw:
+    """Return the traced distribution of one call over all drafts of a case, up to a processor time.
+
+    Raises `NoEvidenceError` where it cannot be traced, `ContractError` for what is no emission.
+    """
+    try:
+        return traced_law(subject.code, case.instance, known, end=end, drafting=case.of_trees)
+    except ContractError as error:
+        confirm_breach(subject.code, error, context)
+        raise
+    except (NotTracedError, SubjectRaisedError) as error:
+        instead = "sampled instead" if subject.randomness is None else "run beside a rule or sampled instead"
+        instead = "the declared bound is not decided" if subject.facts.bound else instead
+        raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
+
+
+def in_addition() -> Effort:
+    """Return how much is sampled of trees in addition to what was traced: as much as there is time for."""
+    return replace(effort_of_samples(), tv=math.inf, wanted=effort.SAMPLER_TV)
+
+
+def effort_of_samples() -> Effort:
+    """Return how much is sampled of samplers."""
+    return Effort(
+        tv=effort.SAMPLER_TV,
+        look=SAMPLER_BATCH,
+        turns=effort.SAMPLER_FOLLOW_UPS,
+        most=10 * SAMPLER_BATCH,
+        pilot=SAMPLER_PILOT,
+        confirming=CONFIRMING_TV,
+        confirming_share=CONFIRMING_SHARE,
+        goes_on=True,
+        at_once=True,
+    )

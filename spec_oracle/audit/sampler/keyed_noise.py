@@ -4,7 +4,6 @@ A completion keeps its seed, and every call continues where it ends, so that a p
 not reached comes up again with the same noise. One call cannot show what that does.
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,8 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
+from spec_oracle.audit.draws import at_looks
+from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.results import CheckResult, How, Pair, Status, passed
 from spec_oracle.audit.sampler.reference import by_noise, rows_needed
 from spec_oracle.contracts import Emissions, SamplerCode
@@ -93,10 +93,9 @@ def over_several_calls(engine: KeyedSampler, context: Context) -> CheckResult:
 
         return numbered(what, f"{TOKENS} tokens", law, completions)
 
-    one_look = Effort(math.inf, CALLS_RULE_COMPLETIONS, turns=0)
-    is_rule_right = sampled([on("the rule", by_rule)], context, one_look).status is Status.PASSED
+    of_rule = at_looks(on("the rule", by_rule), context, context.rate, CALLS_RULE_COMPLETIONS, 1)
     alike = 0
-    while is_rule_right and time.perf_counter() < end:
+    while of_rule.status is Status.PASSED and time.perf_counter() < end:
         seeds = rng.integers(2**62, size=CALLS_KEYED_REQUESTS)
         if (_completions(by_engine, seeds) != _completions(by_rule, seeds)).any():
             break
@@ -106,8 +105,7 @@ def over_several_calls(engine: KeyedSampler, context: Context) -> CheckResult:
             return passed(f"{detail}; {power}", how=How.REPLAYED, alpha=context.rate, draws=alike)
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
     left = replace(context, budget=max(end - time.perf_counter(), 0.0))
-    looks = Effort(math.inf, CALLS_KEYED_REQUESTS, turns=CALLS_KEYED_LOOKS)
-    return sampled([on(what, by_engine)], left, looks)
+    return at_looks(on(what, by_engine), left, context.rate, CALLS_KEYED_REQUESTS, CALLS_KEYED_LOOKS)
 
 
 def _completions(verify: Keyed, seeds: Integers) -> Integers:

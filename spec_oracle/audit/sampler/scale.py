@@ -21,8 +21,8 @@ import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, require_affordable
-from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
+from spec_oracle.audit.draws import Calls, at_looks, require_affordable
+from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
@@ -104,7 +104,7 @@ def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vo
         return np.asarray(np.minimum((tokens - drafted) % vocab_size, 2), dtype=np.int64)
 
     one = numbered("requests at large offsets", "a token", np.array([0.5, 0.5, 0.0]), outcomes, shown=named)
-    return sampled([one], replace(context, rate=rate), Effort(math.inf, vocab_size, turns=0))
+    return at_looks(one, context, rate, vocab_size, 1)
 
 
 def _certain_drafts(drafted: Integers, target: Floats, paths: int) -> Paths:
@@ -123,8 +123,7 @@ def tokens_by_ratio(subject: CalledAsSampler, context: Context, rate: float, *, 
     rest = context.seed, code.generator(context.seed), context.stream(name)
     tokens = Tokens(subject, code, Shape(VOCABULARY, 1), "weak", *rest)
     one = tokens.experiment(f"first tokens at V = {VOCABULARY:,} in {dtype}", shown=named)
-    looks = Effort(math.inf, SCALE_REQUESTS * tokens.positions, turns=SCALE_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    return at_looks(one, context, rate, SCALE_REQUESTS * tokens.positions, SCALE_ROUNDS)
 
 
 def low_precision(subject: CalledAsSampler, instance: Instance, context: Context, rate: float) -> CheckResult:
@@ -161,8 +160,7 @@ def completions_in(
     """Judge the completions of a toy whose rows are exact in the type."""
     calls = Calls(replace(subject.code, dtype=dtype), context.seed, f"sampler/scale/{dtype}")
     one = replace(calls.on("toy", instance), what=f"completions in {dtype}")
-    looks = Effort(math.inf, SCALE_TYPE_REQUESTS, turns=SCALE_TYPE_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    return at_looks(one, context, rate, SCALE_TYPE_REQUESTS, SCALE_TYPE_ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ also run after every tree of each kind of `spec_oracle.audit.larger_trees`, thos
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import FoundBy, find
+from spec_oracle.audit.draftings import ToyDrafts
+from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import (
@@ -25,9 +28,10 @@ from spec_oracle.audit.results import (
     remarked,
 )
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
-from spec_oracle.audit.sampler.on_toys import CallsOnToys, in_addition
+from spec_oracle.audit.sampler.joint import in_addition, law_after_all
 from spec_oracle.audit.sampler.sampled_shapes import SHAPES_SAMPLED_SHARE, by_samples, types_of
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import Known
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import Place, TriedShapes, at_one_place, short
@@ -66,13 +70,24 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
 
 def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
     """Say whether the distribution of one call is right after larger trees."""
-    cases = {str(case): case for case in later_sizes(subject.on_trees, context.seed)}
-    on_toys = CallsOnToys(subject, context, "sampler/shapes/trees", cases)
+    calls, known = Calls(subject.code, context.seed, "sampler/shapes/trees"), Known()
+    ledger, explained = Ledger(context.budget), subject.facts.explained
+
+    def trace(case: ToyDrafts, _: int, end: float) -> TracedOutcome:
+        end = min(end, ledger.due) if ledger.found else end
+        law = law_after_all(case, subject, context, known, end)
+        return TracedOutcome(dict(enumerate(law.extended().reshape(-1).tolist())))
+
     experiments = [
-        on_toys.experiment(name, group=name, allowed=subject.facts.explained(case.instance.draft_length + 1))
-        for name, case in cases.items()
+        calls.on(
+            *(str(case), case.instance, case.drafting),
+            trace=partial(trace, case),
+            group=str(case),
+            allowed=explained(case.instance.draft_length + 1),
+        )
+        for case in later_sizes(subject.on_trees, context.seed)
     ]
-    joint, ledger = context.results.get("joint"), on_toys.ledger
+    joint = context.results.get("joint")
     ways = FoundBy.SAMPLED if joint is not None and joint.how is How.SAMPLED else FoundBy.BOTH
     found = find(experiments, context, in_addition(), rest=in_addition(), ledger=ledger, ways=ways)
     traced = [one.experiment.group for one in ledger.found]

@@ -16,8 +16,7 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.dependence import CallSizes, equal_requests, independent
-from spec_oracle.audit.draws import Calls, pair_of_completions, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, sampled
+from spec_oracle.audit.draws import Calls, at_looks, pair_of_completions, require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
@@ -119,8 +118,7 @@ def other_seeds(
         return completions(0), completions(1)
 
     two = pair_of_completions("completions of seeds s and s + 1", (instance, instance), pairs)
-    looks = Effort(math.inf, STREAMS_SEEDS * STREAMS_BATCH, turns=STREAMS_ROUNDS - 1)
-    return sampled([two], replace(context, rate=rate), looks)
+    return at_looks(two, context, rate, STREAMS_SEEDS * STREAMS_BATCH, STREAMS_ROUNDS)
 
 
 @part

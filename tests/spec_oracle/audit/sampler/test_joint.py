@@ -13,8 +13,7 @@ from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
 from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.sampler.joint import OneCall
-from spec_oracle.audit.sampler.on_toys import effort_of_samples
+from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
