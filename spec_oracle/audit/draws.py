@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
@@ -11,9 +12,9 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import sampled_trees
-from spec_oracle.audit.experiment import Experiment, numbered
+from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import TooSlowError
+from spec_oracle.audit.results import LawResult, TooSlowError
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
@@ -138,6 +139,11 @@ def pair_of_completions(
 def _joint(instance: Instance) -> Floats:
     """Return the target's distribution of completions of L+1 tokens, [V^(L+1)]."""
     return instance.floats.target.joint(instance.draft_length + 1)
+
+
+def at_looks(one: Experiment, context: Context, rate: float, size: int, rounds: int) -> LawResult:
+    """Judge samples of one experiment by screening alone: at ``rounds`` looks, ``size`` samples at each."""
+    return sampled([one], replace(context, rate=rate), Effort(math.inf, size, turns=rounds - 1))
 
 
 PLAIN_BATCHES: Final = (8, 1)

@@ -14,7 +14,7 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.report.reading import open_checks
 
 _SHARE: Final = 0.01
-"""Of the total variation: smaller differences are rounding, or errors of integration."""
+"""Of the total variation: smaller differences are rounding."""
 
 _ACCEPTS: Final = "the test that accepts the first draft, or what is sampled after a rejection"
 _BONUS: Final = "the bonus token that follows a whole draft: its row, and its random number"

@@ -25,6 +25,7 @@ from spec_oracle.audit.sampler import (
     calls,
     inputs_kept,
     length,
+    sampled_shapes,
     scale,
     streams,
 )
@@ -158,7 +159,7 @@ def small_checks(monkeypatch):
         "LARGE_TV": 0.3,
     }
     set_effort(monkeypatch, **efforts)
-    monkeypatch.setattr(scale, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
+    monkeypatch.setattr(sampled_shapes, "FULL", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     for module in (calls, dependence):
         monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))

@@ -11,14 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
+from spec_oracle.audit.engine.cells import crossed, outcomes
 from spec_oracle.audit.engine.long_texts import long_batches
-from spec_oracle.audit.engine.requests import EngineRequest, Requests, crossed, outcomes
+from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
-from spec_oracle.audit.experiment import Experiment, sampled
+from spec_oracle.audit.engine.tracer import EngineRequest
+from spec_oracle.audit.experiment import Experiment, OutcomeCells, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.exact.completions import Ids
 
@@ -78,7 +83,34 @@ def larger(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
         for size in ENGINE_SIZES:
             for seeded in (False, True):
                 some = _requests(case, cases, size - 1, TOKENS, seeded=seeded)
-                yield requests.calls(case, [[*some, some[0]]], in_pairs=True)
+                yield _beside_last(requests, case, [*some, some[0]])
+
+
+def _beside_last(requests: Requests, case: Case, every: Sequence[EngineRequest]) -> Experiment:
+    """Return the experiment of the last completion of a batch and another one, each of them as often."""
+    whole, rng = requests.calls(case, [every]), requests.rng
+    *others, last = (outcomes(case.code, one.prompt, one.tokens, rng) for one in every)
+    kinds = [crossed([kind, last]) for kind in others]
+    starts = np.cumsum([0, *(len(kind.law) for kind in kinds[:-1])])
+
+    def many(count: int) -> list[tuple[int, Ids, Ids]]:
+        places = rng.integers(len(others), size=count).tolist()
+        return [(place, one[place], one[-1]) for place, one in zip(places, whole.many(count), strict=True)]
+
+    def of(found: Sequence[tuple[int, Ids, Ids]]) -> Integers:
+        cells = [starts[place] + kinds[place].of([tuple(pair)])[0] for place, *pair in found]
+        return np.array(cells, np.int64)
+
+    cells, tokens = OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of), 2 * TOKENS
+    return replace(
+        whole,
+        size=counted(tokens, "token"),
+        many=many,
+        trace=None,
+        binned=lambda: cells,
+        allowed=tokens * requests.rounding.a_token,
+        doubtful=tokens * requests.rounding.unsure,
+    )
 
 
 def _requests(

@@ -12,15 +12,16 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import EngineRequest, Requests, counted, with_remarks_of
+from spec_oracle.audit.engine.requests import Requests, counted, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import CheckResult, LawResult, Status
@@ -156,7 +157,7 @@ def equal_batches(case: Case, context: Context) -> Draw:
     """Return the function that samples first calls of a batch of equal requests without seed."""
     seed_all(context.seed)
 
-    def emitted(size: int) -> NDArray[np.int64]:
+    def emitted(size: int) -> Integers:
         with raising():
             width = int(case.code.engine.draft_length) + 1
             step = case.code.session(case.prompt, 2 * width, [None] * size).step()

@@ -21,8 +21,9 @@ import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import EngineRequest, asked_of, counted
+from spec_oracle.audit.engine.requests import counted
 from spec_oracle.audit.engine.subject import Case, first_prompts
+from spec_oracle.audit.engine.tracer import EngineRequest, asked_of
 from spec_oracle.audit.engine.turns import new_token
 from spec_oracle.audit.results import CheckResult, How, failed, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError

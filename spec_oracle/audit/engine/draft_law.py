@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import ENGINE_TV_WANTED, Requests
@@ -106,7 +106,7 @@ def _binned(rng: np.random.Generator) -> OutcomeCells:
             return 2 * BINS
         return number * BINS + int(equal_bins(*masses, rng.random(1), BINS)[0])
 
-    def of(found: Sequence[Draft]) -> NDArray[np.int64]:
+    def of(found: Sequence[Draft]) -> Integers:
         return np.array([cell(draft) for draft in found], np.int64)
 
     return OutcomeCells(np.append(np.full(2 * BINS, 0.5 / BINS), 0.0), of)

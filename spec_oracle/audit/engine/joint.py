@@ -12,8 +12,9 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import EngineRequest, Requests
+from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
 from spec_oracle.contracts import raising

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
@@ -126,7 +126,7 @@ class _Found:
 
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     """Say what is wrong with the log-probabilities by one mode, "" if nothing is."""
-    row: Callable[[Ids], NDArray[np.float64]] = case.code.row if mode == AFTER else case.code.raw_row
+    row: Callable[[Ids], Floats] = case.code.row if mode == AFTER else case.code.raw_row
     contexts = [case.prompt + report.tokens[:place] for place in range(len(report.tokens))]
     behind = [None] * len(report.logs)
     reported = tuple(
@@ -146,7 +146,7 @@ def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     return compared.fault(Sampling())
 
 
-def _logs(row: NDArray[np.float64]) -> dict[Token, float]:
+def _logs(row: Floats) -> dict[Token, float]:
     with np.errstate(divide="ignore"):
         return dict(enumerate(np.log(row).tolist()))
 

@@ -20,9 +20,10 @@ from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.conversations import later_turns
-from spec_oracle.audit.engine.requests import counted, generated_together, shown, with_remarks_of
+from spec_oracle.audit.engine.requests import counted, shown, with_remarks_of
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.tracer import generated_together
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising

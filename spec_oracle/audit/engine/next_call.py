@@ -9,15 +9,19 @@ ends too early or too late for its tokens moves that distribution.
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import copy_of
+from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
+from spec_oracle.contracts.engine import as_list, copy_of
 from spec_oracle.exact.completions import Ids, completion_law, is_ended, summed
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import (
     Branch,
     Decision,
@@ -25,10 +29,13 @@ from spec_oracle.exact.interception import (
     UnrepeatableError,
     enumerate_calls,
     outcomes,
+    sample_call,
 )
 
 # Calls of one accepted length after which a history goes on: the likeliest ones.
 ENGINE_LIKELY: Final = 8
+
+_NO_LIMIT: Final = 10**9
 
 NO_DRAFTS = -1
 """In place of an accepted length: the call drafted nothing."""
@@ -123,6 +130,30 @@ class TracedCalls:
     def engine(self) -> Any:
         """The engine that is run: itself, or a copy that has generated nothing."""
         return copy_of(self.case.code.unused) if self.fresh else self.case.code.engine
+
+    def generates_alike(self, history: History, rng: Callable[[], np.random.Generator]) -> bool:
+        """Whether `generate` makes the decisions of `steps` in one run, and returns the same tokens.
+
+        The run begins with the history; ``rng()`` makes later decisions. True where it cannot be traced.
+        """
+
+        def by_steps() -> list[Any]:
+            seen = self.seen(self.engine, _NO_LIMIT, _NO_LIMIT, self.seed)
+            return [token for emitted, _ in seen for token in emitted]
+
+        def by_generate() -> list[Any]:
+            seeds = {} if self.seed is None else {"seed": self.seed}
+            return as_list(self.engine.generate([*self.case.prompt], self.tokens, **seeds))
+
+        left = self.ends - time.process_time()
+        with suppress(NotTracedError, SubjectRaisedError), raising():
+            one = sample_call(by_steps, rng(), left, history.script)
+            try:
+                other = sample_call(by_generate, rng(), left, history.script)
+            except UnrepeatableError:
+                return False
+            return one.result == other.result and math.isclose(one.log_chance, other.log_chance, abs_tol=1e-6)
+        return True
 
     def after(self, history: History) -> list[CallOutcome]:
         """Return the outcomes of the call after a history."""

@@ -37,12 +37,9 @@ from spec_oracle.audit.results import (
     passed,
     remarked,
 )
-from spec_oracle.contracts import SubjectRaisedError, raising
-from spec_oracle.contracts.engine import as_list
 from spec_oracle.contracts.speculation import Speculation
 from spec_oracle.exact.completions import Ids, distance, summed
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import UnrepeatableError, sample_call
 
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
 ENGINE_CALLS_TOKENS: Final = 24
@@ -55,7 +52,6 @@ CALLS = 3
 """Accepted lengths that make a pattern."""
 
 _SHOWN = 6
-_NO_LIMIT = 10**9
 
 NextText: TypeAlias = tuple[Ids, Ids]
 """The tokens of a history, and those of the next call, followed by tokens of the target."""
@@ -141,8 +137,7 @@ class Patterns:
 
     def _experiment(self, pattern: Pattern, histories: Sequence[History]) -> Experiment:
         """Return the experiment of the next call after some histories of a pattern, given that one occurs."""
-        calls, rounding = self.calls, self.requests.rounding
-        width = max(map(calls.width, histories))
+        calls, width = self.calls, max(map(self.calls.width, histories))
         laws = [self._laws(one) for one in histories]
         total = math.fsum(one.chance for one in histories)
         tokens = {one.calls: max(map(len, law)) for one, (_, law) in zip(histories, laws, strict=True)}
@@ -166,8 +161,8 @@ class Patterns:
             lambda: mixed([expected for _, expected in laws]),
             self._runs(tokens),
             trace,
-            allowed=width * rounding.a_token,
-            doubtful=width * rounding.unsure,
+            allowed=width * self.requests.rounding.a_token,
+            doubtful=width * self.requests.rounding.unsure,
             shown=lambda one: f"completion {shown(one)}",
             is_conditional=True,
         )
@@ -219,37 +214,16 @@ class Patterns:
         return passed("", how=How.PROVEN)
 
     def _unlike(self, history: History) -> str:
-        """Say if `generate` returns other tokens than `steps` under equal random decisions, "" if not.
-
-        What cannot be traced of it is not compared.
-        """
-        calls, left = self.calls, self.ends - time.process_time()
+        """Say if `generate` returns other tokens than `steps` under equal random decisions, "" if not."""
         rng = partial(self.requests.context.stream, "engine/steps", *history.text)
-
-        def by_steps() -> list[Any]:
-            seen = calls.seen(calls.engine, _NO_LIMIT, _NO_LIMIT, self.seed)
-            return [token for emitted, _ in seen for token in emitted]
-
-        def by_generate() -> list[Any]:
-            seeds = {} if self.seed is None else {"seed": self.seed}
-            return as_list(calls.engine.generate([*self.case.prompt], calls.tokens, **seeds))
-
-        with suppress(NotTracedError, SubjectRaisedError), raising():
-            one, other = sample_call(by_steps, rng(), left, history.script), None
-            with suppress(UnrepeatableError):
-                other = sample_call(by_generate, rng(), left, history.script)
-            if (
-                other is None
-                or one.result != other.result
-                or not math.isclose(one.log_chance, other.log_chance, abs_tol=1e-6)
-            ):
-                after = f" after accepted lengths {describe(history.pattern)}" * bool(history.calls)
-                return (
-                    f"{self.label}: under the same random decisions generate makes other ones, or other "
-                    f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
-                    "generate return what steps yields"
-                )
-        return ""
+        if self.calls.generates_alike(history, rng):
+            return ""
+        after = f" after accepted lengths {describe(history.pattern)}" * bool(history.calls)
+        return (
+            f"{self.label}: under the same random decisions generate makes other ones, or other "
+            f"tokens, than steps{after}, so that calls after patterns say nothing of it; let "
+            "generate return what steps yields"
+        )
 
     def covered(self) -> str:
         """Return a line on which patterns were covered."""

@@ -24,8 +24,8 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.contracts import SubjectRaisedError
@@ -69,10 +69,6 @@ class Rounding:
     def explains(self, distance: float, tokens: int = 1) -> bool:
         """Whether a distance between distributions of so many tokens counts as rounding."""
         return distance <= tokens * self.a_token
-
-    def may_explain(self, distance: float, tokens: int = 1) -> bool:
-        """Whether it cannot be excluded that rounding causes a distance."""
-        return distance <= tokens * max(self.unsure, self.a_token)
 
     def __str__(self) -> str:
         return f"a total variation of up to {self.a_token:.1e} a token counts as rounding: {self.why}"
@@ -153,7 +149,7 @@ def _along(code: EngineCode, prompt: Ids) -> list[Ids]:
     return contexts
 
 
-def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[NDArray[np.float64]]) -> float:
+def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[Floats]) -> float:
     """Return the largest total variation between rows and those of next_token_probs."""
     return max(
         float(np.abs(row - code.row(context)).sum() / 2) for row, context in zip(rows, contexts, strict=True)

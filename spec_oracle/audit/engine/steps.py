@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.tracer import Asked, traced
@@ -146,7 +146,7 @@ def declared_instance(code: EngineCode, prompt: Ids) -> Instance:
         length = int(code.engine.draft_length)
     vocab, depth = code.vocab_size, CALLS * (length + 1)
 
-    def model(row: Callable[[Ids], NDArray[np.float64]], order: int) -> ToyModel:
+    def model(row: Callable[[Ids], Floats], order: int) -> ToyModel:
         levels = [
             np.stack([row(prompt + context) for context in np.ndindex(*(vocab,) * size)])
             for size in range(order + 1)

@@ -6,17 +6,17 @@ numbers are out of sight then.
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spec_oracle.audit.experiment import TracedOutcome
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, summed
@@ -67,14 +67,59 @@ class Asked:
         return found
 
 
+class EngineRequest(NamedTuple):
+    """A request for a completion of at most ``tokens`` tokens after a prompt, with a seed or without."""
+
+    prompt: Ids
+    tokens: int
+    seeded: bool = False
+
+
+def asked_of(
+    code: EngineCode,
+    calls: Sequence[Sequence[EngineRequest]],
+    method: str = "generate",
+    rng: np.random.Generator | None = None,
+) -> Asked:
+    """Return the call that makes these requests; its outcome is a completion, or a tuple of several."""
+
+    def call(engine: Any, seed: Callable[[], int]) -> list[list[object]]:
+        found: list[list[object]] = []
+        for requests in calls:
+            if len(requests) == 1:
+                (one,) = requests
+                keywords = {"seed": seed()} if one.seeded else {}
+                found.append(as_list(getattr(engine, method)(list(one.prompt), one.tokens, **keywords)))
+                continue
+            seeds = [seed() if one.seeded else None for one in requests]
+            prompts = [one.prompt for one in requests]
+            found += generated_together(engine, prompts, requests[0].tokens, seeds)
+        return found
+
+    every = [request for requests in calls for request in requests]
+
+    def label(found: list[list[Any]]) -> Any:
+        checked = tuple(
+            code.checked(one, request.tokens, method) for one, request in zip(found, every, strict=True)
+        )
+        return checked[0] if len(checked) == 1 else checked
+
+    return Asked(code, call, label, np.random.default_rng(0) if rng is None else rng, method=method)
+
+
+def generated_together(
+    engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
+) -> list[list[Any]]:
+    """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
+    returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
+    if len(returned) != len(prompts):
+        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
+    return [as_list(completion) for completion in returned]
+
+
 def completions_of(code: EngineCode, prompt: Ids, tokens: int, method: str = "generate") -> Asked:
     """Return the call for one completion of a request without seed."""
-
-    def call(engine: Any, _: Callable[[], int]) -> list[object]:
-        return as_list(getattr(engine, method)(list(prompt), tokens))
-
-    checked = partial(code.checked, tokens=tokens, method=method)
-    return Asked(code, call, checked, np.random.default_rng(0), method=method)
+    return asked_of(code, [[EngineRequest(prompt, tokens)]], method)
 
 
 def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int = 0) -> TracedOutcome:

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Effort, Experiment, TracedExperiment, confirmed
@@ -79,9 +79,7 @@ class CallsAtShapes:
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)
 
-    def _cells(
-        self, place: Place, code: SamplerCode, rng: np.random.Generator, calls: int
-    ) -> NDArray[np.int64]:
+    def _cells(self, place: Place, code: SamplerCode, rng: np.random.Generator, calls: int) -> Integers:
         """Make so many ordinary calls; return the cell of the completion of the request in each.
 
         The ``code`` is the same in all: it makes new generators of requests in every call.
@@ -89,7 +87,7 @@ class CallsAtShapes:
         shape, cells = place.shape, TreeCells(place.wanted)
         own = slice(shape.request, shape.request + 1)
 
-        def cell(batch: Paths) -> NDArray[np.int64]:
+        def cell(batch: Paths) -> Integers:
             found = code(batch, code.generator(int(rng.integers(2**31))))
             return cells.of(Emissions(found.tokens[own], found.lengths[own]), rng)
 

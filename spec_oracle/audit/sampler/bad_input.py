@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import how_to_accept
@@ -39,9 +39,6 @@ BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly
 BAD_INPUT_SLOWER: Final = 20.0  # Times that a call may take longer than one on valid input.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 
-Judged: TypeAlias = NDArray[np.bool_]
-Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
-
 
 def with_impossible_drafts(drafts: Paths) -> Paths:
     """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
@@ -58,36 +55,20 @@ def with_impossible_drafts(drafts: Paths) -> Paths:
     return replace(drafts, target_probs=target)
 
 
-def strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
+def strike(rows: Floats, tokens: Integers) -> None:
     """Take the tokens [B] out of rows [B, V], in place, except where nothing else is possible."""
     struck = np.where(np.arange(rows.shape[1]) == tokens[:, None], 0.0, rows)
     possible = struck.sum(axis=1) > 0
     rows[possible] = struck[possible] / struck[possible].sum(axis=1, keepdims=True)
 
 
-def _set(value: float) -> Spoil:
-    def spoil(row: NDArray[np.float64]) -> None:
-        row[...] = value
-
-    return spoil
-
-
-def _negative(row: NDArray[np.float64]) -> None:
-    row[..., 0] -= 1.0
-
-
-def _unnormalised(row: NDArray[np.float64]) -> None:
-    row[...] *= 3.0
-
-
-SPOILT: Final[Mapping[str, Spoil]] = {
-    "NaN": _set(np.nan),
-    "infinite": _set(np.inf),
-    "zero": _set(0.0),
-    "negative": _negative,
-    "unnormalised": _unnormalised,
+SPOILT: Final[Mapping[str, Callable[[Floats], Floats]]] = {
+    "NaN": lambda rows: np.full_like(rows, np.nan),
+    "infinite": lambda rows: np.full_like(rows, np.inf),
+    "zero": np.zeros_like,
+    "negative": lambda rows: rows - (np.arange(rows.shape[-1]) == 0),
+    "unnormalised": lambda rows: 3 * rows,
 }
-
 
 EDGES: Final = "random numbers exactly 0 or just under 1"
 
@@ -152,7 +133,7 @@ def how_to_accept_broken(subject: str, wrong: Sequence[str]) -> str:
     return how_to_accept(subject, BAD_INPUT, f"no caller passes {', '.join(wrong)}")
 
 
-def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
+def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Booleans]]:
     """Yield broken inputs, and the requests that must stay inside the target's support all the same.
 
     In each, every fourth request has one broken row, or id. A wrong q must not harm other requests; where q
@@ -162,7 +143,7 @@ def broken_inputs(healthy: Paths) -> Iterator[tuple[str, Paths, Judged]]:
     for kind, spoil in SPOILT.items():
         for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
             spoilt = getattr(healthy, field).copy()
-            spoil(spoilt[::4, :, 0])
+            spoilt[::4, :, 0] = spoil(spoilt[::4, :, 0])
             judged = everyone if (kind, name) == ("NaN", "draft") else sound
             yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), judged
     tokens = healthy.tokens.copy()

@@ -6,21 +6,25 @@ is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], wher
 likely tokens, the first of equally likely ones.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.dependence import independent_calls
-from spec_oracle.audit.draws import affordable, completion, extended_cells, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.draws import (
+    affordable,
+    at_looks,
+    completion,
+    extended_cells,
+    require_affordable,
+    sampled_drafts,
+)
+from spec_oracle.audit.experiment import numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
@@ -102,39 +106,25 @@ def alone_and_among_others(
     odd = _among_odd_requests(request)
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
-    def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return how often each text was emitted; x after text n, padding -1, is text n V + 1 + x."""
-        vocab, text = instance.vocab_size, np.zeros(repeats, dtype=np.int64)
-        for token in np.stack(emitted, axis=1):
-            text = np.where(token < 0, text, text * vocab + 1 + token)
-        return np.bincount(text, minlength=sum(vocab**n for n in range(instance.draft_length + 2)))
-
-    alone = texts([code(request, generator).tokens[0] for _ in orders])
-    among = texts([code(odd.take(order), generator).tokens[order == 0][0] for order in orders])
-    fit = homogeneity(alone, among, alpha=rate)
+    alone = [code(request, generator).tokens[0] for _ in orders]
+    among = [code(odd.take(order), generator).tokens[order == 0][0] for order in orders]
+    texts, number = np.unique([*alone, *among], axis=0, return_inverse=True)
+    counts = [np.bincount(some, minlength=len(texts)) for some in np.split(number.reshape(-1), 2)]
+    fit = homogeneity(*counts, alpha=rate)
     detail = (
         "a request has the same distribution among greedy, one-hot and padded requests as alone "
         f"({repeats} samples each)"
     )
     if not fit.passed:
-        text = int(abs(alone - among).argmax())
-        shares = (f"{counts[text] / repeats:.1%}" for counts in (alone, among))
+        worst = int(abs(counts[0] - counts[1]).argmax())
+        shares, text = (f"{some[worst] / repeats:.1%}" for some in counts), texts[worst]
         detail = (
-            f"a request emits {_tokens(text, instance.vocab_size)} in {next(shares)} of {repeats} calls "
-            f"alone, and in {next(shares)} among greedy, one-hot and padded requests"
+            f"a request emits tokens {','.join(map(str, text[text >= 0]))} in {next(shares)} of {repeats} "
+            f"calls alone, and in {next(shares)} among greedy, one-hot and padded requests"
         )
     scope, draws = (f"a request alone and among others: p-value {fit.p_value:.3g}",), repeats * (1 + KINDS)
     result = passed if fit.passed else failed
     return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
-
-
-def _tokens(text: int, vocab: int) -> str:
-    """Return the tokens of a completion by its number, x after text n being text n V + 1 + x."""
-    tokens: list[str] = []
-    while text:
-        text, token = divmod(text - 1, vocab)
-        tokens.insert(0, str(token))
-    return f"tokens {','.join(tokens)}"
 
 
 def _among_odd_requests(request: Paths) -> Paths:
@@ -165,7 +155,7 @@ def mixed_batches(
     names, rng = options_of(code), context.stream("sampler/batch/mixed")
     generator = code.generator(context.seed)
 
-    def completions(count: int) -> NDArray[np.int64]:
+    def completions(count: int) -> Integers:
         drafts = sampled_drafts(floats, count, rng)
         chosen = _chosen(names, drafts, rng)
         emissions = code(drafts, generator, chosen)
@@ -174,10 +164,10 @@ def mixed_batches(
         return extended_cells(floats, emissions.tokens, emissions.lengths, rng)[~greedy]
 
     law, mixed = floats.target.joint(floats.draft_length + 1), " and ".join(OPTIONS[name] for name in names)
-    what, size = f"completions in batches that mix {mixed}", f"{floats.draft_length + 1} tokens"
-    one = numbered(what, size, law, completions, shown=partial(completion, instance))
-    looks = Effort(math.inf, BATCH_MIXED_REQUESTS // BATCH_MIXED_ROUNDS, turns=BATCH_MIXED_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    what, holds = f"completions in batches that mix {mixed}", f"{floats.draft_length + 1} tokens"
+    one = numbered(what, holds, law, completions, shown=partial(completion, instance))
+    size = BATCH_MIXED_REQUESTS // BATCH_MIXED_ROUNDS
+    return at_looks(one, context, rate, size, BATCH_MIXED_ROUNDS)
 
 
 def _chosen(names: tuple[str, ...], drafts: Paths, rng: np.random.Generator) -> dict[str, Numbers]:

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Booleans, Numbers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
@@ -41,7 +40,7 @@ def one_call(
     drafts: Paths,
     seed: int,
     options: Options = NO_OPTIONS,
-    judged: NDArray[np.bool_] | None = None,
+    judged: Booleans | None = None,
     edges: bool = False,
     may_refuse: bool = False,
     form: Mapping[str, str] = {},  # never written
@@ -79,7 +78,7 @@ def one_call(
     return say(Status.FAILED, wrong) if wrong else right
 
 
-def outside_support(drafts: Paths, emissions: Emissions, judged: NDArray[np.bool_] | None = None) -> str:
+def outside_support(drafts: Paths, emissions: Emissions, judged: Booleans | None = None) -> str:
     """Name the first emitted token that its target row, if that is a law, gives no probability; else "".
 
     The last token of an emission is judged by the row of its position: rows are those along a

@@ -1,4 +1,4 @@
-"""Reference rules under given randomness: accept uniforms, exponential noise, or hashes of keys.
+"""Reference rules under given randomness, accept uniforms and exponential noise, and code beside them.
 
 The built-in verifiers draw the accepted length as one categorical decision, which is the same law from other
 random numbers. Samplers usually compare one accept uniform with each draft, and draw the next token by
@@ -10,19 +10,18 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.arrays import Numbers
-from spec_oracle.contracts import Emissions, checked_emissions, contract_arguments
-from spec_oracle.contracts.sampler import KeyedSampler
+from spec_oracle.audit.results import Pair
+from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
+from spec_oracle.contracts.sampler import RacedSampler
+from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Paths
 from verifiers.parts.path import acceptance_ratios, block_weights, chain, residual, stop_chances
 from verifiers.sampling import invert_cdf
 
 Array: TypeAlias = Numbers
 Emission: TypeAlias = tuple[Array, Array]
-Keyed: TypeAlias = Callable[[Paths, NDArray[np.int64], NDArray[np.int64]], Emissions]
-"""Verifies drafts of requests with these seeds, [B], whose completions have so many tokens by now, [B]."""
 
 
 def by_uniforms(rule: str, drafts: Paths, uniforms: Array) -> Emissions:
@@ -56,22 +55,27 @@ def by_noise(
     return checked_emissions(assembled(tokens, tau, speeds.argmax(axis=1)), drafts)
 
 
-def by_keys(engine: KeyedSampler) -> Keyed:
-    """Return the rule of an engine: its uniforms at the drafts' positions, then a race at the stop's."""
-    rule = "block" if engine.block else "token"
+def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
+    """Return the pair of code that takes its uniforms and a rule of `RULES`."""
 
-    def verify(drafts: Paths, seeds: NDArray[np.int64], positions: NDArray[np.int64]) -> Emissions:
-        places = positions[:, None] + np.arange(drafts.draft_length)
-        uniforms = engine.accept_uniforms(seeds[:, None], places).astype(np.float64)
-        vocab = np.arange(drafts.vocab_size)
+    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        uniforms = rng.random((drafts.batch, drafts.draft_length + 1))
+        return code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
 
-        def times_at(tau: NDArray[np.int64]) -> NDArray[np.float64]:
-            uniforms = engine.race_uniforms(seeds[:, None], (positions + tau)[:, None], vocab)
-            return -np.log1p(-uniforms.astype(np.float64))
+    return pair
 
-        return by_noise(rule, drafts, uniforms, times_at, reads_draft=engine.reads_draft)
 
-    return verify
+def pair_by_noise(engine: RacedSampler) -> Pair:
+    """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
+    code = SamplerCode(engine.with_noise, "torch")
+
+    def pair(drafts: Paths, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        uniforms = rng.random((drafts.batch, drafts.draft_length))
+        times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
+        expected = by_noise("token", drafts, uniforms, lambda _: times, reads_draft=engine.reads_draft)
+        return code(drafts, (uniforms, times)), expected
+
+    return pair
 
 
 def _token_stop(tokens: Array, draft: Array, target: Array, uniforms: Array) -> tuple[Array, Array]:
@@ -112,3 +116,8 @@ def assembled(tokens: Array, tau: Array, following: Array) -> Emission:
     padded = np.concatenate([tokens, tokens[:, :1]], axis=1)
     added = np.where(position == tau[:, None], following[:, None], -1)
     return np.where(position < tau[:, None], padded, added), tau
+
+
+def rows_needed(total_variation: float) -> int:
+    """Return how many rows exclude a total variation with power 1 - `DEFAULT_MISS`, if all are alike."""
+    return int(np.ceil(-np.log(DEFAULT_MISS) / total_variation))

@@ -10,7 +10,7 @@ position and the bonus.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
@@ -18,20 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import Calls, affordable, require_affordable
-from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
+from spec_oracle.audit.draws import Calls, at_looks, require_affordable
+from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
-from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode
-from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics import split
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -40,18 +38,12 @@ SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
 SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
 SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
-# TV of a token that samples must detect at full vocabularies where code cannot be traced.
-LARGE_TV: Final = 0.17
-LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
 LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
 
 SWEPT_VOCABULARY: Final = 1003
 """No multiple of any tile; with one request a token, offsets reach 10^6."""
 
 VOCABULARY: Final = 16_001
-
-SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
-"""Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
 KINDS: Final[Mapping[str, tuple[float, int, int]]] = {
     "weak": (0.9, 2, 4),
@@ -107,15 +99,15 @@ def large_offsets(subject: CalledAsSampler, context: Context, rate: float, *, vo
     drafts = _certain_drafts(drafted, target, subject.num_paths)
     named = ("the drafted token", "the token after it", "any other token").__getitem__
 
-    def outcomes(_: int) -> NDArray[np.int64]:
+    def outcomes(_: int) -> Integers:
         tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
         return np.asarray(np.minimum((tokens - drafted) % vocab_size, 2), dtype=np.int64)
 
     one = numbered("requests at large offsets", "a token", np.array([0.5, 0.5, 0.0]), outcomes, shown=named)
-    return sampled([one], replace(context, rate=rate), Effort(math.inf, vocab_size, turns=0))
+    return at_looks(one, context, rate, vocab_size, 1)
 
 
-def _certain_drafts(drafted: NDArray[np.int64], target: NDArray[np.float64], paths: int) -> Paths:
+def _certain_drafts(drafted: Integers, target: Floats, paths: int) -> Paths:
     """Return requests that draft a token [B] for certain, on equal paths, with target rows [B, V]."""
     draft = np.eye(len(drafted))[drafted][:, None, None]
     arrays = (drafted[:, None, None], draft, np.repeat(target[:, None, None], 2, axis=2))
@@ -131,8 +123,7 @@ def tokens_by_ratio(subject: CalledAsSampler, context: Context, rate: float, *, 
     rest = context.seed, code.generator(context.seed), context.stream(name)
     tokens = Tokens(subject, code, Shape(VOCABULARY, 1), "weak", *rest)
     one = tokens.experiment(f"first tokens at V = {VOCABULARY:,} in {dtype}", shown=named)
-    looks = Effort(math.inf, SCALE_REQUESTS * tokens.positions, turns=SCALE_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    return at_looks(one, context, rate, SCALE_REQUESTS * tokens.positions, SCALE_ROUNDS)
 
 
 def low_precision(subject: CalledAsSampler, instance: Instance, context: Context, rate: float) -> CheckResult:
@@ -169,18 +160,17 @@ def completions_in(
     """Judge the completions of a toy whose rows are exact in the type."""
     calls = Calls(replace(subject.code, dtype=dtype), context.seed, f"sampler/scale/{dtype}")
     one = replace(calls.on("toy", instance), what=f"completions in {dtype}")
-    looks = Effort(math.inf, SCALE_TYPE_REQUESTS, turns=SCALE_TYPE_ROUNDS - 1)
-    return sampled([one], replace(context, rate=rate), looks)
+    return at_looks(one, context, rate, SCALE_TYPE_REQUESTS, SCALE_TYPE_ROUNDS)
 
 
 @dataclass(frozen=True)
 class _RowsInUse:
     """Rows [L+1, V] of the target, [L, V] of the draft, their sums up to each token, and cells [L+1, V]."""
 
-    target: NDArray[np.float64]
-    draft: NDArray[np.float64]
-    up_to: tuple[NDArray[np.float64], NDArray[np.float64]]
-    cells: NDArray[np.int64]
+    target: Floats
+    draft: Floats
+    up_to: tuple[Floats, Floats]
+    cells: Integers
 
 
 @lru_cache(maxsize=4)
@@ -196,11 +186,9 @@ def _rows(vocab: int, length: int, kind: str, seed: int) -> _RowsInUse:
     return _RowsInUse(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
 
 
-def _drawn(
-    up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]
-) -> NDArray[np.int64]:
+def _drawn(up_to: Floats, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
     """Sample tokens of one row."""
-    drawn: NDArray[np.int64] = np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
+    drawn: Integers = np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
     return drawn
 
 
@@ -226,13 +214,13 @@ class Tokens:
         count = KINDS[self.kind][2]
         return numbered(what, f"a token at {what}", np.full(count, 1 / count), self.many, **more)
 
-    def many(self, count: int) -> NDArray[np.int64]:
+    def many(self, count: int) -> Integers:
         """Return the cells of about so many tokens, those of whole requests."""
         left = math.ceil(count / self.positions)
         most = max(1, LARGE_NUMBERS // (self.subject.num_paths * self.shape.numbers))
         return np.concatenate([self.cells(min(most, left - done)) for done in range(0, left, most)])
 
-    def cells(self, size: int) -> NDArray[np.int64]:
+    def cells(self, size: int) -> Integers:
         """Return the cells of the tokens of ``size`` requests, continued by the target."""
         rows = _rows(self.shape.vocab_size, self.shape.draft_length, self.kind, self.seed)
         paths = (size, self.subject.num_paths)
@@ -244,33 +232,3 @@ class Tokens:
             own = np.where(position < emissions.lengths, emissions.tokens[:, position], drawn)
             found.append(rows.cells[position, own])
         return np.concatenate(found)
-
-
-def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[CheckResult, Sequence[Shape]]:
-    """Judge tokens at every shape that the subject takes; return also the shapes that were sampled enough.
-
-    Inconclusive where a total variation of `LARGE_TV` a token would not be detected.
-    """
-    code, only = replace(subject.code, dtype="float32"), context.shapes.only
-    fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in only.items())]
-    if not fits or context.shapes.most is not None:
-        return passed("", alpha=rate), ()
-    rest = context.seed, code.generator(context.seed), context.stream("sampler/large")
-    places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
-    tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
-    each = [
-        one.experiment(f"V {s.vocab_size:,}, L {s.draft_length}, {one.kind} drafts")
-        for one in tokens
-        for s in [one.shape]
-    ]
-    part = split(rate / 2, len(each))
-    needed = [draws_needed_by_g(LARGE_TV, one.cells.law, alpha=part) for one in each]
-    requests = sum(number / one.positions for number, one in zip(needed, tokens, strict=True))
-    if requests > affordable(subject, context):
-        return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
-    enough = Effort(
-        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shape_share
-    )
-    what = f"tokens in float32 at V {' and '.join(f'{s.vocab_size:,}' for s in fits)}"
-    found = sampled(each, replace(context, rate=rate), enough, what=what)
-    return found, fits if found.status is Status.PASSED else ()

@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.dependence import CallSizes, equal_requests, independent
-from spec_oracle.audit.draws import Calls, Cells, pair_of_completions, require_affordable, sampled_drafts
-from spec_oracle.audit.experiment import Effort, sampled
+from spec_oracle.audit.draws import Calls, at_looks, pair_of_completions, require_affordable, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
@@ -72,7 +71,7 @@ def same_seed(
     return passed(same, draws=2 * count, how=How.SAMPLED)
 
 
-def _difference(once: NDArray[np.int64], again: NDArray[np.int64], step: int = 1) -> str:
+def _difference(once: Integers, again: Integers, step: int = 1) -> str:
     """Return what the first of every ``step`` requests that differ emits; nothing where all are equal."""
     other = (once != again)[::step].any(axis=1)
     request = step * int(other.argmax())
@@ -88,7 +87,7 @@ def own_generators(
     del context, rate
     count, code = drafts.batch, subject.code
 
-    def tokens(shared: int) -> NDArray[np.int64]:
+    def tokens(shared: int) -> Integers:
         def function(*arguments: object) -> Any:
             own = {request: new_generator(code.array, seed + request) for request in range(0, count, 2)}
             return code.function(*arguments, generators=own)
@@ -109,10 +108,10 @@ def other_seeds(
     """Judge whether the completions of two neighbouring seeds are independent."""
     code, calls = subject.code, Calls(subject.code, context.seed, "sampler/streams/other seeds")
 
-    def pairs(count: int) -> tuple[Cells, Cells]:
+    def pairs(count: int) -> tuple[Integers, Integers]:
         seeds = calls.rng.integers(2**31, size=math.ceil(count / STREAMS_BATCH)).tolist()
 
-        def completions(shift: int) -> Cells:
+        def completions(shift: int) -> Integers:
             generators = (code.generator(seed + shift) for seed in seeds)
             texts = [calls.completions(instance.floats, STREAMS_BATCH, one) for one in generators]
             return np.concatenate(texts)
@@ -120,8 +119,7 @@ def other_seeds(
         return completions(0), completions(1)
 
     two = pair_of_completions("completions of seeds s and s + 1", (instance, instance), pairs)
-    looks = Effort(math.inf, STREAMS_SEEDS * STREAMS_BATCH, turns=STREAMS_ROUNDS - 1)
-    return sampled([two], replace(context, rate=rate), looks)
+    return at_looks(two, context, rate, STREAMS_SEEDS * STREAMS_BATCH, STREAMS_ROUNDS)
 
 
 @part
@@ -130,7 +128,7 @@ def unrelated_seeds(subject: CalledAsSampler, context: Context, rate: float) -> 
     rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
     batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
 
-    def draw(design: CallSizes) -> NDArray[np.int64]:
+    def draw(design: CallSizes) -> Integers:
         drafts = equal_requests(batch, subject.num_paths)
         seeds = rng.integers(2**31, size=2 * design.half).tolist()
         calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)

@@ -17,11 +17,6 @@ from verifiers import Siblings
 
 
 @dataclass(frozen=True)
-class DrawsItself:
-    """It draws its random numbers itself, from the generator that it is handed or from a global one."""
-
-
-@dataclass(frozen=True)
 class TakesUniforms:
     """The sampler takes uniforms [B, L+1] as its fourth argument; ``code`` is what takes them."""
 
@@ -51,12 +46,12 @@ _FORM_OF_TREES = (
     "target_probs [B, N+1, V], generator)"
 )
 
-Randomness: TypeAlias = DrawsItself | TakesUniforms | TakesNoise | TakesKeys
+Randomness: TypeAlias = TakesUniforms | TakesNoise | TakesKeys
 
 
 @dataclass(frozen=True)
 class SamplerSubject:
-    """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
+    """A sampler; ``code`` draws its random numbers itself, ``randomness`` is the form in which it takes some.
 
     ``on_trees`` are the laws of siblings under which a tree sampler is to be lossless, none for other ones.
     ``traceable`` says whether its random numbers can be traced; ``ran`` are the lines of users' files that
@@ -68,7 +63,7 @@ class SamplerSubject:
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     traceable: bool = True
-    randomness: Randomness = DrawsItself()
+    randomness: Randomness | None = None
     on_trees: frozenset[Siblings] = frozenset()
     ran: defaultdict[str, set[int]] = field(
         default_factory=partial(defaultdict, set), repr=False, compare=False
@@ -119,4 +114,4 @@ class SamplerSubject:
     @classmethod
     def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
         """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
-        return cls(name, SamplerCode(engine, "torch"), facts, randomness=TakesKeys(engine))
+        return cls(name, SamplerCode(engine, "torch"), facts, traceable=False, randomness=TakesKeys(engine))

@@ -34,6 +34,9 @@ from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafts, Paths, Siblings
 
+MOST_BRANCHES: Final = 100_000
+"""The most runs after one draft."""
+
 FULL_VOCABULARY: Final = 600
 """The most possible tokens that are all run where representatives of them turn out not to be alike."""
 
@@ -106,7 +109,6 @@ def law_after(
     drafts: Paths | Drafts,
     request: int = 0,
     *,
-    max_branches: int = 100_000,
     max_seconds: float = math.inf,
     in_full: bool | None = None,
     looked_at: Collection[int] = (),
@@ -132,7 +134,7 @@ def law_after(
     with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
             call,
-            max_branches=max_branches,
+            max_branches=MOST_BRANCHES,
             max_seconds=max_seconds,
             looked_at=None
             if in_full or is_small
@@ -147,7 +149,7 @@ def law_after(
             if most > FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             left = end - time.process_time()
-            return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
+            return law_after(code, drafts, request, max_seconds=left, in_full=True)
 
 
 def _kept(returned: object) -> object:

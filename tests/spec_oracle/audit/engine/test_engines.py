@@ -8,7 +8,8 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context, Inputs
-from spec_oracle.audit.engine.requests import Requests, binned
+from spec_oracle.audit.engine.cells import binned
+from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.experiment import Sample
 from spec_oracle.audit.results import How

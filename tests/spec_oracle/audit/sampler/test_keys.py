@@ -8,8 +8,9 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.sampler.paired_with_rule import PairedRows, pair_by_keys
-from spec_oracle.audit.sampler.reference import by_keys, decided
+from spec_oracle.audit.sampler.keyed_noise import by_keys, pair_by_keys
+from spec_oracle.audit.sampler.paired_with_rule import PairedRows
+from spec_oracle.audit.sampler.reference import decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.third_party.samplers.vllm_v2 import murmur_uniform, philox_uniform

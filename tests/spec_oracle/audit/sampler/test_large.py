@@ -8,7 +8,8 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.scale import LARGE_TV, _rows, large
+from spec_oracle.audit.sampler.sampled_shapes import LARGE_TV, large
+from spec_oracle.audit.sampler.scale import _rows
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_g

@@ -41,8 +41,10 @@ def of_specimen(name):
 def test_few_runs_give_the_law_of_all(name, assumed, monkeypatch):
     monkeypatch.setattr(samplers, "EVERY_ID_NUMBERS", 0)
     code = of_specimen(name)
-    few = law_after(code, drafts(), max_branches=60)
-    assert few.distance(law_after(code, drafts(), in_full=True)) < 1e-12
+    in_full = law_after(code, drafts(), in_full=True)
+    monkeypatch.setattr(samplers, "MOST_BRANCHES", 60)
+    few = law_after(code, drafts())
+    assert few.distance(in_full) < 1e-12
     assert (few.assumed > 0) == assumed
 
 

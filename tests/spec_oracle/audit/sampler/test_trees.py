@@ -14,7 +14,8 @@ from spec_oracle.audit.experiment import FoundBy
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Cause, How, Status
 from spec_oracle.audit.sampler.inputs_kept import inputs_kept
-from spec_oracle.audit.sampler.joint import OneCall, after_larger_trees
+from spec_oracle.audit.sampler.joint import OneCall
+from spec_oracle.audit.sampler.shapes import after_larger_trees
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.errors import InvalidInputError
 from tests.strategies import by_day

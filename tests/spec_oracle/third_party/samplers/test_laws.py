@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch")
 import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
 from spec_oracle.audit.registry import known, names  # noqa: E402
-from spec_oracle.audit.sampler.paired_with_rule import PairedRows, pair_by_keys, pair_by_noise  # noqa: E402
+from spec_oracle.audit.sampler.keyed_noise import pair_by_keys  # noqa: E402
+from spec_oracle.audit.sampler.paired_with_rule import PairedRows  # noqa: E402
+from spec_oracle.audit.sampler.reference import pair_by_noise  # noqa: E402
 from spec_oracle.audit.sampler.tracer import traced_law  # noqa: E402
 from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
