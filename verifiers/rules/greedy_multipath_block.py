@@ -1,9 +1,10 @@
 """Greedy multi-path block verification (GBV): keep the highest path, then verify it as a block."""
 
-from verifiers.arrays import in_working_precision, namespace, pick
+from verifiers.arrays import all_true, in_working_precision, namespace, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Siblings, Traits, Verdict
 from verifiers.parts.path import verify_selected
-from verifiers.rules.greedy_multipath_carry import Layers, descend
+from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, path_row, ranks
+from verifiers.parts.walk import first_true
 
 
 class GreedyMultipathBlockVerifier:
@@ -18,8 +19,18 @@ class GreedyMultipathBlockVerifier:
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select the highest path of every request and verify it."""
         paths = drafts.paths
-        none = in_working_precision(paths.draft_probs[:, 0, :0, 0])
-        steps, path, _ = descend(paths, Layers(none, none, none))
-        laws = namespace(none).stack([step.law for step in steps], axis=1)
+        xp = namespace(paths.tokens)
+        present = all_true(paths.tokens[:, :, 0])
+        alpha = zeros(in_working_precision(paths.draft_probs[:, 0, 0, 0]))
+        rows = []
+        for depth in range(paths.draft_length):
+            path = first_true(present)
+            draft = path_row(paths.draft_probs, path, depth)
+            rank = ranks(path_row(paths.target_probs, path, depth), draft)
+            rows.append(highest_path_row(draft, rank, alpha, paths.num_paths))
+            present = keep_highest(present, rank, paths.tokens[:, :, depth])
+            alpha = child_alpha(draft, rank, alpha, pick(paths.tokens[:, :, depth], first_true(present)))
+        path = first_true(present)
         along = drafts.path_to((paths.draft_length - 1) * paths.num_paths + path)
-        return Verdict(*verify_selected(along, pick(paths.target_probs, path), laws, decisions), drafts)
+        target = pick(paths.target_probs, path)
+        return Verdict(*verify_selected(along, target, xp.stack(rows, axis=1), decisions), drafts)

@@ -11,7 +11,6 @@ from typing import Final
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.rule.cases import in_type
 from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -69,7 +68,7 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
 
 def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
     """Find the output distribution in one number type; raises `NotTracedError` where it cannot be found."""
-    for case in in_type(subject, context, "flat", dtype):
+    for case in subject.in_type("flat", dtype, context.seed):
         law = enumerated(subject, replace(context, exact=False), case)
         if not isinstance(law, EmissionLaw):
             return failed(f"{case}: {law}", how=How.PROVEN)

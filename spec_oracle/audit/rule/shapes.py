@@ -7,16 +7,18 @@ three tokens, trees whose paths end early, other fan-outs; and one kind of each 
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
-from spec_oracle.audit.draftings import PATHS
+from spec_oracle.audit.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.failing_inputs import with_inputs
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
-from spec_oracle.audit.rule.cases import other_sizes
 from spec_oracle.audit.rule.enumeration import SlowSizes, at_place
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -26,6 +28,9 @@ from spec_oracle.audit.shapes.tried import TriedShapes
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import traits_of
+
+SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
+"""Sizes V, L at which all drafts of K paths are tried, those of few drafts first."""
 
 _ALONE: Final[dict[str, tuple[Any, ...]]] = {
     "batch": (1,),
@@ -109,3 +114,15 @@ def _extent(subject: RuleSubject, context: Context) -> Extent:
     axes = {"vocab_size": sizes, "num_paths": paths, **context.shapes.only, **_ALONE}
     declared = {axis: values for axis, values in context.shapes.only.items() if axis not in _ALONE}
     return Extent(design(**axes), declared)
+
+
+def other_sizes(subject: RuleSubject, context: Context) -> Iterator[ToyDrafts]:
+    """Yield those of `shapes`: small sizes of K paths and of trees, then few in float32."""
+    largest = traits_of(subject.rule).largest_vocab_size or math.inf
+    for vocab, length in SMALL:
+        if vocab <= largest:
+            toy = panel(vocab, length, subject.num_paths, context.seed)["flat"]
+            yield ToyDrafts("flat", "flat", PATHS, toy, subject.paths(toy))
+    yield from later_sizes(subject.on_trees, context.seed)
+    if "float32" in context.shapes.dtypes:
+        yield from subject.in_type("good-draft", "float32", context.seed)

@@ -1,12 +1,12 @@
 """Rules: objects that take every random decision from a source, so that they can be enumerated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.draftings import DEPTH, PATHS, drafting_called, one_of_each, sampled_trees
+from spec_oracle.audit.draftings import DEPTH, PATHS, ToyDrafts, drafting_called, one_of_each, sampled_trees
 from spec_oracle.audit.draws import PLAIN_BATCHES, plain_verification
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule.replay import UNIFORMS, verdicts
@@ -84,6 +84,12 @@ class RuleSubject:
         """Return how an instance is drafted, by kind: its K paths, and one kind of trees for every law."""
         trees = one_of_each(self.on_trees, min(instance.draft_length, DEPTH))
         return {PATHS: self.paths(instance), **trees}
+
+    def in_type(self, name: str, dtype: str, seed: int) -> Iterator[ToyDrafts]:
+        """Yield one toy instance with rows of a number type: its K paths, one kind of trees for every law."""
+        toy = panel(3, DEPTH, self.num_paths, seed)[name]
+        for kind, drafting in self.one_of_each(toy).items():
+            yield ToyDrafts(name, name, kind, toy, drafting, dtype)
 
     def plain_call(self, seed: int) -> None:
         """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
