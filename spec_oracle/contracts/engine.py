@@ -117,6 +117,9 @@ _CALLED_WITH: Final = {
 _MOST_MASSES = 4096
 """Completions whose masses are kept."""
 
+_KEPT = {"row", "raw_row", "_masses_of"}
+"""Attributes that keep rows, and what was computed of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class EngineCode:
@@ -192,6 +195,10 @@ class EngineCode:
             return "seed" in inspect.signature(getattr(self.engine, method)).parameters
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what is kept of rows: another process asks for them again."""
+        return {name: one for name, one in vars(self).items() if name not in _KEPT}
 
     @cached_property
     def row(self) -> Callable[[Ids], Floats]:

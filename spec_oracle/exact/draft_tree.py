@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.exact.arithmetic import arithmetic
+from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import converted, verified_path
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.exact.enumeration import (
@@ -137,7 +137,7 @@ def conditional_laws(
         )
         try:
             for branches in every_branch:
-                for row, outcome in _outcomes(branches):
+                for row, outcome in _outcomes(branches, chosen):
                     found[row].append(outcome)
             return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
         except NotInTimeError:  # more outcomes take longer
@@ -168,11 +168,14 @@ def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
     return ConditionalLaw(dict(leaves), assumed, guarded(outcomes))
 
 
-def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator[tuple[int, Outcome]]:
+def _outcomes(
+    branches: Branches[tuple[Path, OpenToken | Integers]], chosen: Arithmetic
+) -> Iterator[tuple[int, Outcome]]:
     """Yield the request and the outcome of every finished branch."""
     path, following = branches.result
     if not isinstance(following, OpenToken) and not any(branches.represented):
-        yield from _equal_ones(branches.rows, path, following, branches.weight)
+        emitted = chosen.to_numpy(path.tokens), chosen.to_numpy(path.lengths), following
+        yield from _equal_ones(branches.rows, *emitted, branches.weight)
         return
     accepted = zip(path.tokens.tolist(), path.lengths.tolist(), strict=True)
     prefixes = [tuple(tokens[:length]) for tokens, length in accepted]
@@ -192,12 +195,12 @@ def _outcomes(branches: Branches[tuple[Path, OpenToken | Integers]]) -> Iterator
 
 
 def _equal_ones(
-    rows: Integers, path: Path, following: Integers, weight: Floats
+    rows: Integers, tokens: Integers, lengths: Integers, following: Integers, weight: Floats
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield each outcome of each request once, with the probability of all branches that have it."""
-    lengths = path.lengths[:, None]
-    tokens = np.where(np.arange(path.tokens.shape[1]) < lengths, path.tokens, 0)
-    found, kinds = np.unique(np.column_stack([rows, lengths, following, tokens]), axis=0, return_inverse=True)
+    prefixes = np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0)
+    every = np.column_stack([rows, lengths, following, prefixes])
+    found, kinds = np.unique(every, axis=0, return_inverse=True)
     masses = np.bincount(kinds.ravel(), weight)
     for (row, length, token, *prefix), mass in zip(found.tolist(), masses.tolist(), strict=True):
         yield row, Branch(mass, (tuple(prefix[:length]), token))

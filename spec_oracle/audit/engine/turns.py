@@ -18,12 +18,13 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.confirm import entropy_seen
 from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
-from spec_oracle.audit.results import CheckResult, passed, remarked
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.exact.completions import Ids, is_ended, summed
@@ -34,6 +35,9 @@ ENGINE_TURN_TOKENS: Final = 32
 ENGINE_TURN_COMPLETIONS: Final = 30
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
+
+_HIDDEN: Final = "calls: no second turn of a conversation: the random numbers of one call were not all traced"
+"""What one call hides, a second turn may hide: what it is compared with is traced, too."""
 
 EDITS: Final = (("append",), ("rewind",), ("rewind", "append"))
 """What is done to the text of a session: methods of the engine, in order."""
@@ -101,15 +105,19 @@ def new_token(case: Case) -> int:
 
 def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> CheckResult:
     """Judge what goes on after the first prompt of each engine; notes say what could not be judged."""
-    firsts, found = first_prompts(cases), list[CheckResult]()
-    parts = [part for case in firsts for part in (_second_turn(case), _sessions(case)) if part]
+    firsts, found, joint = first_prompts(cases), list[CheckResult](), requests.context.results.get("joint")
+    is_hidden = joint is not None and joint.how is How.SAMPLED
+    turns = [] if is_hidden else [_second_turn(case) for case in firsts]
+    parts = [*turns, *filter(None, map(_sessions, firsts))]
     budget = requests.context.budget / len(firsts)
 
     def judged(part: Sequence[GoingOn], rate: float) -> CheckResult:
         found.append(_judged(requests, part, budget, rate))
         return found[-1]
 
-    return with_remarks_of(first_failure(rate, *(partial(judged, part) for part in parts)), found)
+    judge = [partial(judged, part) for part in parts]
+    result = with_remarks_of(first_failure(rate, *judge), found) if judge else passed("")
+    return remarked(result, notes=(*result.remarks.notes, *([_HIDDEN] * is_hidden)))
 
 
 def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: float) -> CheckResult:
@@ -161,9 +169,16 @@ def _experiment(requests: Requests, one: GoingOn) -> Experiment:
     expected = one.law(code.law) if one.edits else {}
 
     def trace(most_runs: int, end: float) -> TracedOutcome:
-        found = replace(traced(asked, most_runs, end), many=None)
-        if not one.edits:  # both turns have more outcomes: where these are too many, no others need be run
-            expected.update(one.law(partial(_alone, code, most_runs, end)))
+        with entropy_seen() as drawn:
+            found = replace(traced(asked, most_runs, end), many=None)
+            if (
+                not one.edits
+            ):  # both turns have more outcomes: where these are too many, no others need be run
+                expected.update(one.law(partial(_alone, code, most_runs, end)))
+        if (
+            drawn and not one.edits
+        ):  # samples cannot confirm a claim against an expectation that was traced itself
+            raise NoEvidenceError("the engine takes random numbers of the operating system")
         return found
 
     return Experiment(

@@ -12,7 +12,6 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit.results import Status
 
 NOT_FOLLOWED = {
-    "padding-lane-wins": "puts race clocks beside a NaN in one array; right on rows that are laws",
     "stale-draft-buffer": "reads what the call before left: one call has no law of its own",
     "shared-2-calls-apart": "reads what earlier calls left: one call has no law of its own",
     "shared-64-calls-apart": "reads what earlier calls left: one call has no law of its own",

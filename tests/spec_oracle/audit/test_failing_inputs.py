@@ -133,7 +133,7 @@ def test_the_printed_line_runs_and_ends_with_0_once_the_code_is_mended(tmp_path,
     assert words[:4] == ["spec-oracle", "audit", name, "--instance"]
     assert main(words[1:]) == 1
     assert found["says"] in capsys.readouterr().out
-    code.write_text(WRITES.replace("SCALE", "1.0"), encoding="utf-8")
+    code.write_text(WRITES.replace("SCALE", "1.00"), encoding="utf-8")  # of the same size bytecode may stay
     assert main(words[1:]) == 0
 
 

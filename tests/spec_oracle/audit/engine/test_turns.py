@@ -4,11 +4,12 @@ from functools import partial
 
 import pytest
 
+from lab.specimens.engine_paths import verifies_peaked_rows_by_system_entropy
 from lab.specimens.sessions import AppendsBehindPending, NoPending, RewindLeavesPending, SessionEngine
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.results import How, LawResult, Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine import engines
@@ -41,11 +42,22 @@ def test_a_stop_token_that_is_lost_between_turns_is_found(engine, status):
     [
         (engines.ShortPrompts, "raised ValueError: prompts of up to 3"),
         (engines.Untraced, "could not trace the random numbers"),
+        (verifies_peaked_rows_by_system_entropy, "the engine takes random numbers of the operating system"),
     ],
 )
 def test_an_engine_without_a_second_turn_says_why(engine, why):
     found = judged(engine)
     assert f"no second turn of a conversation: {why}" in found.remarks.notes[0]
+
+
+def test_what_one_call_hides_a_second_turn_is_not_judged_by():
+    """Its expectation is traced, too: hidden random numbers would make one right distribution two."""
+    joint = LawResult("joint", Status.PASSED, "", how=How.SAMPLED)
+    subject, context = of_engine(engines.ForgetsTheStopToken()), Context(results={"joint": joint})
+    requests = Requests(subject, context, "test")
+    found = further_turns(requests, subject.cases(context), RATE)
+    assert found.status is Status.PASSED
+    assert "not all traced" in found.remarks.notes[0]
 
 
 class ManyOutcomes(engines.Right):

@@ -94,19 +94,25 @@ def noise_of(own_of_all):
 
 @pytest.mark.parametrize("own_of_all", [True, False], ids=["of all its noise", "of its accept tests only"])
 def test_a_request_with_a_generator_of_its_own_ignores_the_shared_one(own_of_all):
-    found = result_of("streams", of_function("mine", noise_of(own_of_all)), Context())
+    found = result_of(
+        "streams", of_function("mine", noise_of(own_of_all), array="numpy", num_paths=None), Context()
+    )
     assert found.status is (Status.PASSED if own_of_all else Status.FAILED)
     assert own_of_all or "another shared generator, request" in found.detail
 
 
 def test_a_function_that_ignores_its_generator_is_told_how_to_accept_that():
     """Its distribution is right; the same seed gives another result, which the user may not need."""
-    found = result_of("streams", of_function("mine:verify", at_import), Context())
+    found = result_of(
+        "streams", of_function("mine:verify", at_import, array="numpy", num_paths=None), Context()
+    )
     do = found.remarks.do
     assert found.status is Status.FAILED
     assert do.startswith("take all random numbers from the generator that is passed; or, if no caller ")
     assert 'expected-failures = [{subject = "mine:verify", check = "streams", ' in do
-    assert not result_of("streams", of_function("mine", by_contract), Context()).remarks.do
+    assert not result_of(
+        "streams", of_function("mine", by_contract, array="numpy", num_paths=None), Context()
+    ).remarks.do
 
 
 def by_contract(x, q, p, generator):

@@ -102,7 +102,7 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
 def test_too_few_samples_of_the_shapes_ask_for_time(monkeypatch):
     """How many seconds would do is known of the samples' part of the budget only."""
     few = inconclusive("too few samples", do="--budget 90")
-    monkeypatch.setattr(shapes, "_by_samples", lambda *_: few)
+    monkeypatch.setattr(shapes, "by_samples", lambda *_: few)
     found = outcome(token_by_request, most=3)
     assert (found.status, found.remarks.do) == (Status.INCONCLUSIVE, "--budget")
 
