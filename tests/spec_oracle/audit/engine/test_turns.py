@@ -1,10 +1,10 @@
 """Second turns of conversations: what is lost from the first one shows, and right engines stand."""
 
+import os
 from functools import partial
 
 import pytest
 
-from lab.specimens.engine_paths import verifies_peaked_rows_by_system_entropy
 from lab.specimens.sessions import AppendsBehindPending, NoPending, RewindLeavesPending, SessionEngine
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
@@ -24,10 +24,23 @@ def judged(engine, budget=600.0):
     return further_turns(requests, subject.cases(context), RATE)
 
 
+class TakesEntropy(engines.Conversation):
+    """Takes a number of the operating system in each generation, as an id of the request."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        os.urandom(8)
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+class TakesEntropyAndForgets(TakesEntropy):
+    keeps_stop_token = False
+
+
 @pytest.mark.parametrize(
     ("engine", "status"),
     [
         (engines.Conversation, Status.PASSED),
+        (TakesEntropy, Status.PASSED),
         (engines.CountsFromThePrompt, Status.PASSED),
         (engines.ForgetsTheStopToken, Status.FAILED),
     ],
@@ -42,7 +55,7 @@ def test_a_stop_token_that_is_lost_between_turns_is_found(engine, status):
     [
         (engines.ShortPrompts, "raised ValueError: prompts of up to 3"),
         (engines.Untraced, "could not trace the random numbers"),
-        (verifies_peaked_rows_by_system_entropy, "the engine takes random numbers of the operating system"),
+        (TakesEntropyAndForgets, "the engine takes random numbers of the operating system"),
     ],
 )
 def test_an_engine_without_a_second_turn_says_why(engine, why):

@@ -10,7 +10,7 @@ import verifiers
 from spec_oracle.audit import Status, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule import cases, enumeration, joint
+from spec_oracle.audit.rule import enumeration, joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.subjects import of_rule
@@ -136,7 +136,7 @@ def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
     monkeypatch.setattr(rule_shapes, "enumerated", without_time)
     wrong, kinds, too_slow = rule_shapes._after_all_drafts(rule, Context(), time.process_time() + 100)
     assert wrong is None
-    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in cases.SMALL]
+    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in rule_shapes.SMALL]
     assert [kind for kind in begun if kind in sizes] == sizes
     of_drafters = [kind for kind in begun if "children after" in kind]
     assert 1 <= len(of_drafters) <= 3
