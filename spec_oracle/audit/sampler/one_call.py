@@ -48,9 +48,9 @@ def one_call(
 ) -> CheckResult:
     """Judge one call; with ``edges`` its random numbers are exactly 0 or just under 1, as often as not.
 
-    It may take ``limit`` seconds; it may raise if it ``may_refuse`` its input. Of the requests those
-    ``judged`` [B] must emit what their target gives a probability; None stands for all. ``form`` are the
-    number types and the layout of the arrays.
+    It may take ``limit`` seconds; it may raise if it ``may_refuse`` its input. The requests that
+    are ``judged``, bool [B], must emit tokens that their target gives a probability; None means all. ``form``
+    has the number types and the layout of the arrays.
     """
     del context, rate
     own = subject.code
