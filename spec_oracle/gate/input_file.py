@@ -6,6 +6,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
@@ -41,20 +42,41 @@ class InputFile:
 
     def __init__(self, file: Path, hint: str = "", *, is_toml: bool = False, table: At = ()) -> None:
         self.file, self.table, self._hint = file, table, hint
-        self._is_toml, self._lines = is_toml, dict[At, int]()
+        self._is_toml, doubled = is_toml, list[str]()
+
+        def table_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                doubled.extend(found)
+            return found
+
+        read = tomllib.loads if is_toml else partial(json.loads, object_pairs_hook=table_of)
         try:
             self._text = file.read_text(encoding="utf-8")
-            self._document: Json = (tomllib if self._is_toml else json).loads(self._text)
-            places = () if self._is_toml else _places(_parsed(self._text))
-        except (RecursionError, SyntaxError):
-            raise InvalidInputError(f"{file}: cannot be read: it is nested too deeply") from None
+            self._document: Json = read(self._text)
+        except RecursionError:
+            self._refuse_nesting()
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{file}: cannot be read: {error}") from None
         self.data = _at(self._document, table)
-        for at, line in places:
-            if at in self._lines:
-                self.refuse(at, f"appears twice, here and in line {line}")
-            self._lines[at] = line
+        if doubled:
+            for at, (_, *others) in self._lines.items():
+                if others:
+                    self.refuse(at, f"appears twice, here and in line {others[0]}")
+
+    def _refuse_nesting(self) -> NoReturn:
+        raise InvalidInputError(f"{self.file}: cannot be read: it is nested too deeply") from None
+
+    @cached_property
+    def _lines(self) -> dict[At, list[int]]:
+        """The lines of each value of a JSON file, by the way to it: needed only where one is refused."""
+        lines = dict[At, list[int]]()
+        try:
+            for at, line in _places(_parsed(self._text)):
+                lines.setdefault(at, []).append(line)
+        except (RecursionError, SyntaxError):
+            self._refuse_nesting()
+        return lines
 
     def refuse(self, at: At, message: str) -> NoReturn:
         """Raise the error that points to a value, or to what should contain one that is missing."""
@@ -69,7 +91,7 @@ class InputFile:
             return toml_line(self._text, at)
         while at not in self._lines:
             at = at[:-1]
-        return self._lines[at]
+        return self._lines[at][0]
 
     def value(self, at: At, kind: type[T]) -> T:
         """Return the value there; refuse one of another type, or a wrong one around it."""
