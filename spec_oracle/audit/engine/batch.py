@@ -98,8 +98,11 @@ def _beside_last(requests: Requests, case: Case, every: Sequence[EngineRequest])
         return [(place, one[place], one[-1]) for place, one in zip(places, whole.many(count), strict=True)]
 
     def of(found: Sequence[tuple[int, Ids, Ids]]) -> Integers:
-        cells = [starts[place] + kinds[place].of([tuple(pair)])[0] for place, *pair in found]
-        return np.array(cells, np.int64)
+        places, cells = np.array([place for place, *_ in found]), np.zeros(len(found), np.int64)
+        for place, kind in enumerate(kinds):
+            here = np.flatnonzero(places == place)
+            cells[here] = starts[place] + kind.of([found[number][1:] for number in here.tolist()])
+        return cells
 
     cells, tokens = OutcomeCells(np.concatenate([kind.law for kind in kinds]) / len(kinds), of), 2 * TOKENS
     return replace(
