@@ -1,10 +1,14 @@
 """What tests of audits share: inputs of failures as they were found, and less effort for right code."""
 
+import os
 import sys
 
 import pytest
 
 from tests.efforts import module_of, set_effort, take_a_tenth
+
+# Some engines import triton, which chooses its interpreter only once in a process: kernels need it on a CPU.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS"),
