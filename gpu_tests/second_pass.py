@@ -19,7 +19,7 @@ from spec_oracle.statistics.token_tests import LARGEST_RATIO
 LIKELIEST, LEVELS = 24, 10
 """Tokens with a cell of their own, and cells of others on each side of p = q, half a power of two wide."""
 
-CHUNK_BYTES = {"cpu": 2**27, "cuda": 2**31}
+CHUNK_BYTES = {"cpu": 2**27, "cuda": 2**29}
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,20 @@ def measured_rounding(pair: Pair, prompts: Any, texts: Any, truncation: Truncati
         excess = (rounded.sum(1) - 1).abs() + (draft.sum(1) - 1).abs()
         rounded = rounded / rounded.sum(1, keepdim=True)
         apart = (rounded - places.target).abs().sum(1) / 2
-        flips = (rounded.cumsum(1) - places.target.cumsum(1)).abs().sum(1).clamp(max=1)
+        flips = 1 - chance_of_one_token(rounded, places.target)
         every = torch.stack([apart, _surplus(rounded, places), excess, flips])
         by_text += [one.mean(dim=1).cpu().numpy() for one in every.split(places.sizes, dim=1)]
         largest = max(largest, float(apart.max()))
     rows, ratio, sums, _ = np.max(by_text, axis=0).tolist()
     flips = float(np.mean(by_text, axis=0)[3])
     return Rounding(sum(map(len, texts)), rows, ratio, sums, flips, largest)
+
+
+def chance_of_one_token(rows: Any, others: Any) -> Any:
+    """Return [T] the probability that a uniform finds the same token of two rows [T, V] by inversion."""
+    ends, other_ends = rows.cumsum(1), others.cumsum(1)
+    first = torch.maximum(ends - rows, other_ends - others)
+    return (torch.minimum(ends, other_ends) - first).clamp(min=0).sum(1).clamp(max=1)
 
 
 def _surplus(rounded: Any, places: Places) -> Any:

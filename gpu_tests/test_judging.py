@@ -9,7 +9,7 @@ import torch
 from gpu_tests.judging import ALPHA, LengthEvidence, greedy_compared, parts_at_near_ties, texts_compared
 from gpu_tests.observed import decoded_texts, observed
 from gpu_tests.pair import load_pair
-from gpu_tests.second_pass import Rounding, cells, mass_by_cell, second_pass
+from gpu_tests.second_pass import Rounding, cells, chance_of_one_token, mass_by_cell, second_pass
 from spec_oracle.language_models import Truncation
 
 EXACT = Rounding(1000, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -35,6 +35,17 @@ def test_equal_lengths_raise_no_alarm_and_others_are_found_where_that_is_stated(
         found += wrong.p_value <= 1e-2
     assert alarms < 13
     assert found == 200
+
+
+def test_tokens_without_mass_do_not_add_to_what_rounding_moves():
+    """By inversion of [0.5, 0.5] and [0.4, 0.6] the same uniform finds other tokens in [0.4, 0.5) alone."""
+    rows = torch.tensor(
+        [[0.5, 0, 0, 0, 0.5], [0.5, 0.5, 0, 0, 0], [0, 0.25, 0, 0, 0.75]], dtype=torch.float64
+    )
+    others = torch.tensor(
+        [[0.4, 0, 0, 0, 0.6], [0.5, 0.5, 0, 0, 0], [0.25, 0, 0, 0, 0.75]], dtype=torch.float64
+    )
+    assert chance_of_one_token(rows, others).tolist() == pytest.approx([0.9, 1, 0.75])
 
 
 def test_cells_keep_all_mass_and_the_likeliest_tokens():

