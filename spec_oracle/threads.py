@@ -138,8 +138,8 @@ def _as_errors() -> Iterator[None]:
 
 
 def _told(error: BaseException) -> str:
-    place = raised_at(error)
-    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}{_hint(error)}"
+    place, (first, *_) = raised_at(error), [*str(error).strip().splitlines(), ""]
+    return f"{type(error).__name__}: {first}{f' (at {place})' * bool(place)}{_hint(error)}"
 
 
 EXTRAS: Final = {"torch": "torch", "transformers": "hf", "matplotlib": "plot", "httpx": "server"}

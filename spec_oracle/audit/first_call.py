@@ -8,6 +8,7 @@ first check (`spec_oracle.audit.own_randomness`).
 """
 
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -15,17 +16,21 @@ from typing import Final
 from spec_oracle.audit.checks import Check, Suite, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.own_randomness import own_randomness
-from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, Status, breach
+from spec_oracle.audit.results import Cause, CheckResult, How, LawResult, Remarks, Status, breach
 from spec_oracle.audit.rule.subject import RuleSubject
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import NoLawError
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.threads import CallEndedError
 
 BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
+
+TENSORS: Final = "--array torch"
+"""The option for code that takes tensors."""
 
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """Errors about numpy arrays in the place of tensors."""
@@ -84,7 +89,8 @@ class FirstCall:
 
     def _broken(self, check: Check, fault: str) -> CheckResult:
         self.leaves_out = BROKEN
-        return replace(breach(ContractError(fault)), name=check.name)
+        do = TENSORS if TENSORS in fault else ""
+        return replace(breach(ContractError(fault)), name=check.name, remarks=Remarks(do=do))
 
 
 def fault_of(subject: Subject, seed: int) -> str:
@@ -105,20 +111,29 @@ def fault_of(subject: Subject, seed: int) -> str:
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
         is_called = f"; {subject.call_form}" * bool(subject.call_form)
-        said = f"{_with_place(str(error), subject)}{is_called}{_hint(cause, subject)}"
+        wants = f"; it is given numpy arrays: `{TENSORS}` gives it tensors" * _takes_tensors(
+            cause, subject, seed
+        )
+        said = f"{_with_place(str(error), subject)}{is_called}{wants}"
         return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
         return ""
     return ""
 
 
-def _hint(cause: BaseException | None, subject: Subject) -> str:
-    """Return a hint for code that takes arrays of another library, "" for other code."""
-    is_about_type = isinstance(cause, TypeError | AttributeError) and bool(_TENSORS.search(str(cause)))
-    is_numpy = getattr(getattr(subject, "code", None), "array", "") == "numpy"
-    return (
-        "; it is given numpy arrays: `--array torch` gives it tensors" if is_about_type and is_numpy else ""
-    )
+def _takes_tensors(cause: BaseException | None, subject: Subject, seed: int) -> bool:
+    """Return whether code that raised on numpy arrays takes tensors: it says so, or a call with them ends."""
+    if not isinstance(subject, SamplerSubject) or subject.code.array != "numpy":
+        return False
+    if isinstance(cause, TypeError | AttributeError) and _TENSORS.search(str(cause)):
+        return True
+    if "torch" not in sys.modules:
+        return False
+    try:
+        replace(subject, code=replace(subject.code, array="torch")).plain_call(seed)
+    except SpecOracleError:
+        return False
+    return True
 
 
 def _with_place(says: str, subject: Subject) -> str:

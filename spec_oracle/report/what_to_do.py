@@ -82,8 +82,9 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     do, is_record = first.remarks.do, first.remarks.do.startswith(_ADMIT)
     if _is_a_step(first):
         return do
-    if subject.verdict is SubjectVerdict.BROKEN and subject.kind in _CONTRACTS:
-        return "return what the contract asks for" + _CONTRACTS[subject.kind].format(subject, _place(subject))
+    if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
+        form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
+        return command_for(subject, command, do.split()) if do else f"return what the contract asks for{form}"
     asked = f"`spec-oracle explain {first.name}` says what is asked"
     if first.status is Status.FAILED or (" raised " in first.detail and not do):
         return f"look at {_look_at(subject, first)}; {do if is_record else asked}"

@@ -281,6 +281,39 @@ def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, l
     assert "Traceback" not in told
 
 
+TENSORS = """
+import torch
+
+def verify(draft_tokens, draft_probs, target_probs, generator):
+    raise ValueError("first line\\nsecond line")
+"""
+
+
+TENSORS_AS_ASKED = """
+
+def right(draft_tokens, draft_probs, target_probs, generator):
+    torch.rand((1, 1), generator=generator)
+    tokens = torch.multinomial(target_probs[:, 0], 1, generator=generator)
+    nothing = torch.full((len(tokens), draft_tokens.shape[1]), -1)
+    return torch.cat([tokens, nothing], dim=1)
+"""
+
+
+def test_code_that_takes_tensors_is_told_the_option_and_of_an_error_one_line(tmp_path, monkeypatch, capsys):
+    """The error of torch has a line for each form of `rand`; other code raises with tensors, too."""
+    (tmp_path / "takes_tensors.py").write_text(TENSORS + TENSORS_AS_ASKED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    line = "audit takes_tensors:right --check joint --budget 2"
+    assert main(line.split()) == 3
+    shown = capsys.readouterr().out
+    assert "do: spec-oracle audit takes_tensors:right --check joint --budget 2 --array torch\n" in shown
+    assert "Tensor out = None" not in shown
+    assert main(line.replace("right", "verify").split()) == 3
+    shown = capsys.readouterr().out
+    assert "first line (at takes_tensors.py:5)" in shown
+    assert "--array torch" not in shown
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
