@@ -175,7 +175,7 @@ def again_lines(check: CheckResult) -> list[str]:
     again = check.shown.inputs
     if again is None:
         return []
-    says = f": {again.says}" if again.says not in check.detail else ""
+    says = f": {again.says.removesuffix(f' at {again.size}')}" if again.says not in check.detail else ""
     shown = [f"smallest inputs: {again.size}{says}"] if again.size else []
     lost = [f"not saved: {again.not_saved}"] if again.not_saved else []
     return [*shown, f"reproduce: {again.reproduce}", *lost]

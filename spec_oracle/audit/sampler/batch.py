@@ -117,7 +117,7 @@ def alone_and_among_others(
     )
     if not fit.passed:
         worst = int(abs(counts[0] - counts[1]).argmax())
-        shares, text = (f"{some[worst] / repeats:.1%}" for some in counts), texts[worst]
+        shares, text = (f"{100 * some[worst] / repeats:.1f} %" for some in counts), texts[worst]
         detail = (
             f"a request emits tokens {','.join(map(str, text[text >= 0]))} in {next(shares)} of {repeats} "
             f"calls alone, and in {next(shares)} among greedy, one-hot and padded requests"

@@ -185,7 +185,7 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
     )
     few = (
         "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids were "
-        f"run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
+        f"run (up to {100 * assumed:.0f} % of the probability at one shape is represented, not run)"
     )
     largest = max(axes["vocab_size"])
     grid = (

@@ -58,7 +58,7 @@ def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
     depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
     return (
         f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
-        f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
+        f"{100 * tree.law[tree.is_whole].sum():.0f} % of the completions are distinguished to the end",
         (
             f"{len(reported.logs)} next-token distributions from one-token requests, {reported.reading}, "
             f"accurate to {error.replace('e-0', 'e-')} nats"
@@ -123,7 +123,8 @@ def conclude(
     do = result.remarks.do
     detectable = (found.smallest_detectable_tv or math.inf) + doubt
     if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
-        reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"
+        retried = f"{100 * doubt:.2f} % of completions were retried"
+        reason = f"{retried}, which may explain the difference; try --seeded"
     if result.status is Status.PASSED:
         if not (subject.plan.assume_speculating and drafts.accepted is None):
             reason = never_happened(drafts)
@@ -135,7 +136,8 @@ def conclude(
             reason = f"{seen}; {uncertain or 'raise --budget, --requests or --detect'}"
             do = "raise --requests" if subject.plan.requests else do
         if not reason and distinguished < DISTINGUISHED:
-            reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
+            share = f"only {100 * distinguished:.0f} % of completions"
+            reason = f"{share} differ in more than one token; try --top-k"
             do = "give --top-k N, with fewer tokens to sample from"
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
