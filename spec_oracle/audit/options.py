@@ -89,6 +89,7 @@ class AuditOptions:
     budget: float = 60.0
     exact: bool = False
     array: str = "numpy"
+    device: str = "cpu"
     dtypes: Collection[str] = COUNTED
     vocabularies: Collection[int] = ()
     lengths: Collection[int] = ()
@@ -119,6 +120,8 @@ class AuditOptions:
             raise InvalidInputError(f"array: {not_installed('torch', 'torch')}")
         if self.exact and self.array != "numpy":
             raise InvalidInputError(f"exact: rationals need array='numpy', got {self.array!r}")
+        if self.device != "cpu" and self.array != "torch":
+            raise InvalidInputError(f"device: {self.device!r} needs array='torch', got {self.array!r}")
         if not all(self.prompts):
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
@@ -167,7 +170,7 @@ class AuditOptions:
         """Return the command-line options on which what is found depends."""
         usual = AuditOptions()
         words = ["--exact"] * self.exact
-        for name in ("array", "vocab_size", "draft_length", "num_paths", "seed", "alpha", "budget"):
+        for name in ("array", "device", "vocab_size", "draft_length", "num_paths", "seed", "alpha", "budget"):
             value = getattr(self, name)
             if value != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]

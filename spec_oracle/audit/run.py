@@ -18,6 +18,7 @@ from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_object, resolve_subject
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread, watched
 
@@ -54,6 +55,8 @@ def as_subject(subject: object, options: AuditOptions) -> Subject:
         attribute = getattr(subject, "__qualname__", type(subject).__name__)
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
+    if options.device != "cpu":
+        found = on_device(found, options.device)
     facts: Facts = found.facts
     if on_record := {
         *facts.failures.reasons,
@@ -65,6 +68,22 @@ def as_subject(subject: object, options: AuditOptions) -> Subject:
     declared = replace(facts, failures=OnRecord(reasons, at_most, frozenset(options.expected)))
     ours: Subject = replace(found, facts=declared)
     return ours
+
+
+def on_device(subject: Subject, device: str) -> Subject:
+    """Return a sampler whose tensors and generator are on a device, where random numbers cannot be traced.
+
+    Raises `InvalidInputError` for another kind of subject, and for a device that torch does not find.
+    """
+    import torch
+
+    if not isinstance(subject, SamplerSubject) or subject.code.array != "torch":
+        raise InvalidInputError(f"device: {subject.name} is no sampler that takes tensors")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInputError(f"device: {device!r}: {str(error).splitlines()[0]}") from None
+    return replace(subject, code=replace(subject.code, device=device), traceable=False, randomness=None)
 
 
 def audit_subject(

@@ -141,6 +141,7 @@ AUDIT = cli.Command(
         "sizes, effort and error rate": [
             *cli.sizes(vocab=3, length=3, paths=None),
             *cli.arithmetic(),
+            cli.value("--device", "DEVICE", "of a sampler's tensors, such as cuda; default: cpu"),
             cli.several("--dtype", "TYPE", _TYPES, dest="dtypes"),
             cli.several("--only", "AXIS=VALUES", _ONLY, cli.axis_values),
             cli.value(

@@ -9,6 +9,7 @@ docs/guide/from-your-signature.md for adapters to copy.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -72,7 +73,7 @@ def fresh_seed(generator: torch.Generator) -> int:
 def fresh_seeds(generator: torch.Generator, count: int) -> list[int]:
     """Return so many different seeds, as `fresh_seed`; the generator's state, of 5 kB, is read once."""
     state = blake2b(generator.get_state().numpy().tobytes()).digest()
-    torch.rand(1, generator=generator)
+    torch.rand(1, generator=generator, device=generator.device)
     return [
         int.from_bytes(blake2b(state + request.to_bytes(8), digest_size=7).digest())
         for request in range(count)
@@ -81,17 +82,22 @@ def fresh_seeds(generator: torch.Generator, count: int) -> list[int]:
 
 @contextmanager
 def drawing_from(generator: Generator) -> Iterator[None]:
-    """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone.
+    """Let torch's global stream of its device continue ``generator`` inside the block; None leaves it alone.
 
     Code inside must not be handed the generator itself: both would give the same numbers.
     """
     if generator is None:
         yield
         return
-    outside = torch.get_rng_state()
-    torch.set_rng_state(generator.get_state())
+    get_state, set_state = torch.get_rng_state, torch.set_rng_state
+    if generator.device.type != "cpu":
+        streams = getattr(torch, generator.device.type)
+        get_state = partial(streams.get_rng_state, generator.device)
+        set_state = partial(streams.set_rng_state, device=generator.device)
+    outside = get_state()
+    set_state(generator.get_state())
     try:
         yield
     finally:
-        generator.set_state(torch.get_rng_state())
-        torch.set_rng_state(outside)
+        generator.set_state(get_state())
+        set_state(outside)

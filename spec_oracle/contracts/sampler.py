@@ -96,7 +96,8 @@ class SamplerCode:
     """A function of the sampler contract, the library ``array`` whose arrays it takes, and the form of these.
 
     ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`;
-    ``is_of_trees``: it keeps the contract of tree samplers, and is handed paths as trees.
+    ``device`` is where torch's tensors and generator are; ``is_of_trees``: it keeps the contract of tree
+    samplers, and is handed paths as trees.
     """
 
     function: SamplerFunction
@@ -104,6 +105,7 @@ class SamplerCode:
     dtype: str = "float64"
     ids: str = "int64"
     layout: str = "contiguous"
+    device: str = "cpu"
     is_of_trees: bool = False
     slowest: list[float] = field(default_factory=list, compare=False, repr=False)
     """Seconds per number of the target's rows, of the slowest call so far; also that of other forms."""
@@ -124,7 +126,9 @@ class SamplerCode:
         handed = [self.handed(array) for array in arrays]
         given = [
             # Random numbers keep their type, whatever the rows come in.
-            to_library(np.ascontiguousarray(some), self.array) if isinstance(some, np.ndarray) else some
+            to_library(np.ascontiguousarray(some), self.array, device=self.device)
+            if isinstance(some, np.ndarray)
+            else some
             for some in (randomness if isinstance(randomness, tuple) else (randomness,))
         ]
         keywords = {name: self.handed(values) for name, values in options.items()}
@@ -158,7 +162,7 @@ class SamplerCode:
 
     def generator(self, seed: int) -> Generator:
         """Return a seeded generator of the library; see `make_generator`."""
-        return make_generator(self.array, seed)
+        return make_generator(self.array, seed, self.device)
 
 
 class Handed:
@@ -175,7 +179,7 @@ class Handed:
         elif code.layout == "sliced":
             laid_out = np.ones((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
             laid_out[..., 1::2] = array
-        self._base = self._view = to_library(laid_out, code.array, form)
+        self._base = self._view = to_library(laid_out, code.array, form, code.device)
         if code.layout == "transposed":
             self._view = namespace(self._base).permute_dims(self._base, tuple(range(array.ndim))[::-1])
         elif code.layout == "sliced":
@@ -206,7 +210,7 @@ def tree_arguments(drafts: Paths | Drafts) -> tuple[Numbers, ...]:
     return trees.tokens, np.array(trees.parents), trees.draft.dense(), trees.target.dense()
 
 
-def make_generator(array: str, seed: int) -> Generator:
+def make_generator(array: str, seed: int, device: str = "cpu") -> Generator:
     """Return a generator of the array library, and seed the global ones, which the function may use.
 
     Every generator gets a seed of its own: code that uses two of them must not find them in step.
@@ -220,15 +224,15 @@ def make_generator(array: str, seed: int) -> Generator:
         torch.default_generator.manual_seed(of_torch)
         if torch.cuda.is_initialized():  # to ask of other devices takes longer than a small call
             torch.cuda.manual_seed_all(of_torch)
-    return new_generator(array, seed)
+    return new_generator(array, seed, device)
 
 
-def new_generator(array: str, seed: int) -> Generator:
+def new_generator(array: str, seed: int, device: str = "cpu") -> Generator:
     """Return a generator of the array library with this seed."""
     if array == "torch":
         import torch
 
-        return torch.Generator().manual_seed(seed)
+        return torch.Generator(device).manual_seed(seed)
     return _Generator(np.random.PCG64(seed))
 
 
@@ -262,20 +266,22 @@ def _into(out: Array, draw: Callable[..., Array], size: Size, *how: object) -> A
     return out
 
 
-def to_library(array: Numbers, library: str, dtype: str = "") -> Array:
+def to_library(array: Numbers, library: str, dtype: str = "", device: str = "cpu") -> Array:
     """Return a copy of a numpy array for the library ("numpy" or "torch") that code under test works in.
 
-    Numbers become ``dtype``, a name that the library knows, "" to stay what they are.
+    Numbers become ``dtype``, a name that the library knows, "" to stay what they are. Tensors are on
+    ``device``.
     """
     if array.ndim and array.strides[0] == 0:
         # One row that stands for all, as on large vocabularies: convert it once.
-        one = to_library(array[:1].copy(), library, dtype)
+        one = to_library(array[:1].copy(), library, dtype, device)
         return one.expand(array.shape).clone() if library == "torch" else one.repeat(len(array), axis=0)
     if library == "torch":
         import torch
 
         tensor = torch.from_numpy(array.copy())
-        return tensor.to(getattr(torch, dtype)) if dtype else tensor
+        tensor = tensor.to(getattr(torch, dtype)) if dtype else tensor
+        return tensor if device == "cpu" else tensor.to(device)
     return array.astype(dtype) if dtype else array.copy()
 
 

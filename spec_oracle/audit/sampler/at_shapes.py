@@ -148,7 +148,9 @@ def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> 
     def function(tokens: object, draft: object, target: object, generator: object) -> Any:
         given: dict[str, object] = {name: array.fresh() for name, array in arrays.items()}
         if "generators" in options:
-            given["generators"] = {request: new_generator(code.array, next(seeds)) for request in own}
+            given["generators"] = {
+                request: new_generator(code.array, next(seeds), code.device) for request in own
+            }
         return code.function(tokens, draft, target, generator, **given)
 
     return replace(code, function=function) if options else code

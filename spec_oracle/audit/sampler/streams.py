@@ -89,7 +89,10 @@ def own_generators(
 
     def tokens(shared: int) -> Integers:
         def function(*arguments: object) -> Any:
-            own = {request: new_generator(code.array, seed + request) for request in range(0, count, 2)}
+            own = {
+                request: new_generator(code.array, seed + request, code.device)
+                for request in range(0, count, 2)
+            }
             return code.function(*arguments, generators=own)
 
         return replace(code, function=function)(drafts, code.generator(shared)).tokens
