@@ -29,8 +29,11 @@ BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
 
-TENSORS: Final = "--array torch"
-"""The option for code that takes tensors."""
+TENSORS: Final = ("torch", "tensors")
+ARRAYS: Final = ("numpy", "numpy arrays")
+"""Libraries, and what code takes that works in them."""
+
+_OPTION: Final = re.compile(r"`(--array \w+)` gives it")
 
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """Errors about numpy arrays in the place of tensors."""
@@ -89,8 +92,9 @@ class FirstCall:
 
     def _broken(self, check: Check, fault: str) -> CheckResult:
         self.leaves_out = BROKEN
-        do = TENSORS if TENSORS in fault else ""
-        return replace(breach(ContractError(fault)), name=check.name, remarks=Remarks(do=do))
+        hint = _OPTION.search(fault)
+        do = Remarks(do=hint[1] if hint else "")
+        return replace(breach(ContractError(fault)), name=check.name, remarks=do)
 
 
 def fault_of(subject: Subject, seed: int) -> str:
@@ -111,29 +115,29 @@ def fault_of(subject: Subject, seed: int) -> str:
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
         is_called = f"; {subject.call_form}" * bool(subject.call_form)
-        wants = f"; it is given numpy arrays: `{TENSORS}` gives it tensors" * _takes_tensors(
-            cause, subject, seed
-        )
-        said = f"{_with_place(str(error), subject)}{is_called}{wants}"
+        said = f"{_with_place(str(error), subject)}{is_called}{_hint(cause, subject, seed)}"
         return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
         return ""
     return ""
 
 
-def _takes_tensors(cause: BaseException | None, subject: Subject, seed: int) -> bool:
-    """Return whether code that raised on numpy arrays takes tensors: it says so, or a call with them ends."""
-    if not isinstance(subject, SamplerSubject) or subject.code.array != "numpy":
-        return False
-    if isinstance(cause, TypeError | AttributeError) and _TENSORS.search(str(cause)):
-        return True
+def _hint(cause: BaseException | None, subject: Subject, seed: int) -> str:
+    """Return a hint for code that takes arrays of the other library: it says so, or ends well with them."""
+    if not isinstance(subject, SamplerSubject):
+        return ""
+    is_numpy = subject.code.array == "numpy"
+    given, other, wanted = ("numpy arrays", *TENSORS) if is_numpy else ("tensors", *ARRAYS)
+    hint = f"; it is given {given}: `--array {other}` gives it {wanted}"
+    if is_numpy and isinstance(cause, TypeError | AttributeError) and _TENSORS.search(str(cause)):
+        return hint
     if "torch" not in sys.modules:
-        return False
+        return ""
     try:
-        replace(subject, code=replace(subject.code, array="torch")).plain_call(seed)
+        replace(subject, code=replace(subject.code, array=other, device="cpu")).plain_call(seed)
     except SpecOracleError:
-        return False
-    return True
+        return ""
+    return hint
 
 
 def _with_place(says: str, subject: Subject) -> str:

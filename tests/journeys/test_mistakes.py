@@ -282,6 +282,7 @@ def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, l
 
 
 TENSORS = """
+import numpy as np
 import torch
 
 def verify(draft_tokens, draft_probs, target_probs, generator):
@@ -290,12 +291,17 @@ def verify(draft_tokens, draft_probs, target_probs, generator):
 
 
 TENSORS_AS_ASKED = """
+def of_numpy(draft_tokens, draft_probs, target_probs, generator):
+    tokens = np.full((len(draft_tokens), draft_tokens.shape[1] + 1), -1)
+    tokens[:, 0] = generator.integers(2, size=len(tokens))
+    return tokens, np.zeros(len(tokens), int)
+
 
 def right(draft_tokens, draft_probs, target_probs, generator):
     torch.rand((1, 1), generator=generator)
     tokens = torch.multinomial(target_probs[:, 0], 1, generator=generator)
     nothing = torch.full((len(tokens), draft_tokens.shape[1]), -1)
-    return torch.cat([tokens, nothing], dim=1)
+    return torch.cat([tokens, nothing], dim=1), tokens[:, 0] * 0
 """
 
 
@@ -308,9 +314,11 @@ def test_code_that_takes_tensors_is_told_the_option_and_of_an_error_one_line(tmp
     shown = capsys.readouterr().out
     assert "do: spec-oracle audit takes_tensors:right --check joint --budget 2 --array torch\n" in shown
     assert "Tensor out = None" not in shown
+    assert main([*line.replace("right", "of_numpy").split(), "--array", "torch"]) == 3
+    assert "of_numpy --check joint --budget 2 --array numpy\n" in capsys.readouterr().out
     assert main(line.replace("right", "verify").split()) == 3
     shown = capsys.readouterr().out
-    assert "first line (at takes_tensors.py:5)" in shown
+    assert "first line (at takes_tensors.py:6)" in shown
     assert "--array torch" not in shown
 
 
