@@ -23,7 +23,8 @@ def run(options: Namespace) -> int:
     if ":" not in name:
         raise InvalidInputError(f"SUBJECT: expected package.module:object, got {name!r}")
     if ".py:" in name:
-        raise InvalidInputError(f"SUBJECT: {name!r} is a file: name its module, as your code imports it")
+        module = name.replace(".py:", ":").replace("./", "").replace("/", ".")
+        raise InvalidInputError(f"SUBJECT: {name!r} is a file: name its module as you import it, {module}")
     require_name(name)
     thing = imported(name)
     guessed = guess(thing)

@@ -91,7 +91,7 @@ MISTAKES = [
     ("audit tokn", "did you mean 'token'"),
     ("audit mine", "'mine' is a module: name an object in it, mine:verify or mine:"),
     ("audit nowhere/mine.py:verify", "there is no file nowhere/mine.py"),
-    ("init mine.py:verify", "name its module, as your code imports it"),
+    ("init mine.py:verify", "name its module as you import it, mine:verify"),
     ("audit mine.py", "mine:verify"),
     ("audit mine:", "mine"),
     ("audit :verify", "module"),
