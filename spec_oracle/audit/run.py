@@ -100,8 +100,9 @@ def audit_subject(
     results: dict[str, CheckResult] = {}
     context = replace(options.context(alpha), results=MappingProxyType(results))
     checks = SUITES[subject.kind] if suite is None else suite
-    # Checks that the user names are in the report even where the suite lacks them.
-    asked = {*(options.checks or ()), *subject.facts.failures.reasons}
+    # The report has checks that the suite lacks where they are on record, or all that the user names.
+    named = set(options.checks or ())
+    asked = {*subject.facts.failures.reasons, *([] if named & checks.keys() else named)}
     first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for check in IN_TURN if suite is None else CHECKS.values():

@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -79,7 +80,8 @@ def audited(
         except InvalidInputError as error:
             return unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
-            do = (isinstance(error, EngineError) and error.do) or _MEND
+            lacks_arguments = re.search(r"missing \d+ required .*argument", str(error))
+            do = (isinstance(error, EngineError) and error.do) or (_MAKE if lacks_arguments else _MEND)
             return unloaded(name, f"cannot be loaded: {error}", options, alpha, do=do)
         if not traced and isinstance(subject, SamplerSubject):
             notes = (*subject.facts.notes, NOT_TRACED)
@@ -93,6 +95,7 @@ def audited(
         return report
 
 
+_MAKE: Final = "write a function without arguments that makes it, and name that function"
 _MEND: Final = "mend what keeps it from being loaded; `python -c 'import MODULE'` in this folder shows it"
 
 

@@ -303,10 +303,13 @@ class EngineCode:
         """Return a row as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
             row = as_float64(returned)
+        if row.ndim != 1:
+            raise NoLawError(f"{method}: shape {row.shape} after {context}, expected one row, [V]")
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
-            raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution")
+            hint = "; probabilities are expected, no logits" * bool((row < 0).any())
+            raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution{hint}")
         law: Floats = row / row.sum()
         return law
 
@@ -315,6 +318,11 @@ class EngineCode:
         with raising():
             keywords = {"seed": seed} if self.takes_seeds else {}
             returned = as_list(getattr(self.engine, method)(list(prompt), tokens, **keywords))
+        if len(returned) > tokens and returned[: len(prompt)] == list(prompt):
+            raise ImpossibleOutputError(
+                f"{method} returned {len(returned)} tokens for max_new_tokens {tokens}, "
+                "the first as in the prompt: expected are the new ones alone"
+            )
         return self.checked(returned, tokens, method)
 
     def reported(self, prompt: Ids, tokens: int) -> Report:

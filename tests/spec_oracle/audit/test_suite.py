@@ -5,6 +5,7 @@ import math
 import pytest
 
 import verifiers
+from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.checks import CHECKS, run_check
 from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.results import Status
@@ -60,6 +61,13 @@ def test_shares_of_the_error_rate_add_up_to_one_at_most():
 def test_a_check_of_another_kind_says_so():
     result = run_check(CHECKS["plain-law"], ALL["sampler"], SUBJECTS["sampler"], Context())
     assert (result.status, result.detail) == (Status.NOT_APPLICABLE, "not a check of this kind: sampler")
+
+
+@pytest.mark.parametrize(("named", "is_shown"), [({"logprobs", "inputs-kept"}, False), ({"logprobs"}, True)])
+def test_a_check_of_another_kind_is_in_the_report_where_no_other_is_named(named, is_shown):
+    options = AuditOptions(vocab_size=2, draft_length=1, budget=1, checks=named)
+    (found,) = audit(SUBJECTS["sampler"], options=options).subjects
+    assert ("logprobs" in {check.name for check in found.checks}) is is_shown
 
 
 @pytest.mark.usefixtures("less_effort", "work_clock")

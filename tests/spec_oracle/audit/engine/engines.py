@@ -169,6 +169,27 @@ class NoLimit(Right):
         return super().generate(prompt, 6, seed)
 
 
+class WithPrompt(Right):
+    """Returns the whole text, as some libraries do."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        return [*prompt, *super().generate(prompt, max_new_tokens, seed)]
+
+
+class Logits(Right):
+    """Reports logarithms, not probabilities."""
+
+    def next_token_probs(self, context):
+        return np.log(super().next_token_probs(context))
+
+
+class RowOfBatch(Right):
+    """Reports a batch of one row."""
+
+    def next_token_probs(self, context):
+        return np.asarray(super().next_token_probs(context))[None]
+
+
 class Foreign(Right):
     """Numbers its tokens from one."""
 

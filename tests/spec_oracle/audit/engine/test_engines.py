@@ -113,6 +113,11 @@ def test_seeds_of_which_only_some_are_wrong_are_found():
     assert "prompt 0, with a seed: " in detail(found, "joint")
 
 
+def test_logits_in_the_place_of_probabilities_are_named():
+    found = report_on(engines.Logits, replace(QUICK, checks=("joint",)))
+    assert "is no distribution; probabilities are expected, no logits" in detail(found, "joint")
+
+
 def test_an_ignored_seed_leaves_the_law_alone():
     found = report_on(engines.IgnoresSeed, replace(QUICK, checks=("streams",)))
     assert found.verdict is SubjectVerdict.LOSSLESS
@@ -122,6 +127,14 @@ def test_an_ignored_seed_leaves_the_law_alone():
 BROKEN = {
     engines.BudgetInCalls: (SubjectVerdict.BROKEN, "generate returned 3 tokens for max_new_tokens 1"),
     engines.NoLimit: (SubjectVerdict.BROKEN, "generate returned 6 tokens for max_new_tokens 1"),
+    engines.WithPrompt: (
+        SubjectVerdict.BROKEN,
+        "generate returned 2 tokens for max_new_tokens 1, the first as in the prompt: expected are the new",
+    ),
+    engines.RowOfBatch: (
+        SubjectVerdict.BROKEN,
+        "next_token_probs: shape (1, 3) after (0,), expected one row, [V]",
+    ),
     engines.Foreign: (SubjectVerdict.BROKEN, "generate returned token 3; ids are 0..2"),
     engines.NoText: (SubjectVerdict.BROKEN, "generate must return a list of token ids; it returned '"),
     engines.NoRow: (
