@@ -400,7 +400,8 @@ def checked_emissions(returned: object, drafts: Paths | Drafts, *, of_trees: boo
     lengths = accepted + 1
     emitted = np.arange(width) < lengths[:, None]
     outside = emitted & ((tokens < 0) | (tokens >= drafts.vocab_size))
-    _require(f"num_accepted must be from 0 to {width - 1}", (lengths < 1) | (lengths > width), accepted)
+    most = f"num_accepted must be from 0 to {width - 1}, without the last token"
+    _require(most, (lengths < 1) | (lengths > width), accepted)
     _require(f"tokens must be ids from 0 to {drafts.vocab_size - 1}", outside, tokens)
     _require_padding(~emitted & (tokens != -1), tokens)
     return Emissions(tokens, lengths)

@@ -8,7 +8,7 @@ import numpy as np
 
 from spec_oracle.audit.registry import Listed
 from spec_oracle.audit.reports import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import DECLARED, CheckResult, Status, TextCounterexample
+from spec_oracle.audit.results import DECLARED, Cause, CheckResult, Status, TextCounterexample
 from spec_oracle.report import reading
 from spec_oracle.report.table import percent, plural, short, text_table
 from spec_oracle.report.what_to_do import command_for, next_steps
@@ -166,8 +166,9 @@ def first_clause(check: CheckResult) -> str:
         numbered, should_do, _ = check.detail.partition("should do)")
         return numbered + should_do if should_do else check.detail.partition("; ")[0]
     first, *others = check.detail.split("; ")
-    more = f" (and {len(others)} more such findings: -v)"
-    return check.detail if len(check.detail) <= _LONG or not others else first + more
+    if len(check.detail) <= _LONG or not others or check.cause is Cause.BROKEN_CONTRACT:
+        return check.detail  # of a broken contract with the form of the call, however long
+    return f"{first} (and {len(others)} more such finding{'s' * (len(others) > 1)}: -v)"
 
 
 def again_lines(check: CheckResult) -> list[str]:

@@ -150,7 +150,7 @@ MISTAKES = {
     "a_scalar_count": "num_accepted: shape (), expected [B] = (1,)",
     "squeezed": "tokens: shape (4,), expected [B, L+1] = (1, 4)",
     "one_request_of_a_batch": "verify decided for 1 request, the batch has 8",
-    "counts_the_bonus": "num_accepted must be from 0 to 3; found 4 at [0]",
+    "counts_the_bonus": "num_accepted must be from 0 to 3, without the last token; found 4 at [0]",
     "ids_from_one": "tokens must be ids from 0 to 2; found 3 at",
     "padded_with_zeros": "pad with -1 after the last emitted token; found 0 at",
     "a_mask_of_what_is_accepted": "num_accepted: shape (8, 3), expected [B] = (8,)",

@@ -20,7 +20,7 @@ def drafts(batch=2, length=2, vocab=3):
         ([[0, 1, -1]] * 2, 1, r"num_accepted: shape \(\), expected \[B\] = \(2,\)"),
         ([[0, 1, -1]] * 2, [1], "verify decided for 1 request, the batch has 2"),
         ([1, 1], [[0, 1, -1]] * 2, r"verify returned \(num_accepted, tokens\), in the wrong order"),
-        ([[0, 1, -1]] * 2, [1, 3], "num_accepted must be from 0 to 2; found 3 at"),
+        ([[0, 1, -1]] * 2, [1, 3], "num_accepted must be from 0 to 2, without the last token; found 3 at"),
         ([[0, 3, -1]] * 2, [1, 1], r"tokens must be ids from 0 to 2; found 3 at \[0, 1\]"),
         ([[0, -1, -1]] * 2, [1, 1], r"tokens must be ids from 0 to 2; found -1 at \[0, 1\]"),
         ([[0, 1, 2]] * 2, [1, 1], "pad with -1 after the last emitted token; found 2"),

@@ -147,7 +147,9 @@ def test_more_tokens_than_a_path_has_are_an_impossible_output():
 
     found = one_call(_declared(OfAnyTree(more_than_there_are)))
     assert (found.status, found.cause) == (Status.FAILED, None)
-    assert re.search(r"num_accepted must be from 0 to \d; found 8 at \[0\]", found.detail)
+    assert re.search(
+        r"num_accepted must be from 0 to \d, without the last token; found 8 at \[0\]", found.detail
+    )
 
 
 def test_tokens_behind_the_deepest_path_are_named_by_their_column():
