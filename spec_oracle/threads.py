@@ -51,7 +51,7 @@ class _GuardedCall:
     why: str = ""
     due: float = float("inf")
     seen: tuple[float, float] = (0.0, -float("inf"))
-    """When its process was last seen to use the processor, and what it had used: before the first look, less."""
+    """When the process was last seen to use the processor, and the seconds it had used; none before a look."""
 
     def look(self, now: float) -> bool:
         """Say whether it is to be ended now; the looks themselves take processor time, too."""
