@@ -259,7 +259,7 @@ def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
 
 
 def _own(root: Path, file: Path) -> None:
-    """Make ``file`` below ``root`` a file of its own; a linked folder on its way becomes a folder of links."""
+    """Make ``file`` below ``root`` a file of its own; linked folders on its way become folders of links."""
     for folder in (root / one for one in reversed(file.parents[:-1])):
         if folder.is_symlink():
             released = folder.resolve()

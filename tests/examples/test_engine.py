@@ -53,7 +53,7 @@ def engine(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("skipped", [("calls", "streams", "batch", "scale"), *at_night(((),))], ids=len)
 def test_the_example_is_green(engine, capfd, skipped):
-    """At a few sizes: others take `shapes` half a minute. By day without the checks that sample for longest."""
+    """At a few sizes: others take `shapes` half a minute. By day without the checks that sample longest."""
     sizes = ("vocabularies=3,33", "lengths=1,2", "batches=1,3", "layouts=contiguous", "ids=int64")
     only = [word for axis in sizes for word in ("--only", axis)]
     skip = [word for check in skipped for word in ("--skip", check)]
