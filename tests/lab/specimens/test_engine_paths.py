@@ -66,6 +66,8 @@ DEFECTS = [
 ]
 CONTROLS = [name for name, found in ALL.items() if found.is_control]
 OF_BATCHES = [name for name in CONTROLS if "batch" in name or "draw" in name or "ahead" in name]
+ROUNDED = [name for name in CONTROLS if "rounded" in name and name != "rounded-by-ten-times-as-much"]
+"""Controls of a kind of which one, by day, stands for all."""
 UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]
 
 
@@ -96,7 +98,10 @@ def test_a_defect_is_killed(name, check, monkeypatch):
     ("name", "check"),
     by_day(
         [*itertools.product(CONTROLS, ("joint", "calls", "batch"))],
-        [*((name, "calls") for name in CONTROLS), *((name, "batch") for name in OF_BATCHES)],
+        [
+            *((name, "calls") for name in CONTROLS if name not in ROUNDED),
+            *((name, "batch") for name in OF_BATCHES),
+        ],
     ),
 )
 def test_a_right_engine_is_never_lossy(name, check, monkeypatch):
