@@ -191,8 +191,8 @@ def most_alarms(audits, alpha):
 
 
 @pytest.mark.usefixtures("small_checks")
-def test_a_null_audit_raises_hardly_more_than_one_alarm():
-    """By day one audit, in which two checks fail by chance once in ten thousand; at night ten thousand."""
+def test_a_null_audit_raises_one_alarm_at_most():
+    """By day one audit, in which two checks fail with probability 1e-4 at most; at night ten thousand."""
     assert len(null_audit(0, 1e-2)) < 2
 
 
