@@ -247,16 +247,29 @@ def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
             return folder
         root, module = folder, finding.module or finding.package.replace("-", "_")
         installed = distribution(finding.package).locate_file(module)
-        shutil.copytree(str(installed), root / module, copy_function=os.symlink)
+        root.mkdir(parents=True, exist_ok=True)
+        (root / module).symlink_to(str(installed))
     if patched:
         text = (FOLDER / finding.patch).read_text("utf-8")
         for file in re.findall(r"^\+\+\+ b/(.*)$", text, re.MULTILINE):
-            content = (root / file).read_bytes()
-            (root / file).unlink()  # it may be a link
-            (root / file).write_bytes(content)
+            _own(root, Path(file))
         command = ["patch", "--silent", "--strip=1", f"--directory={root}"]
         subprocess.run(command, input=text, text=True, check=True)  # noqa: S603  # our own patch
     return root
+
+
+def _own(root: Path, file: Path) -> None:
+    """Make ``file`` below ``root`` a file of its own; linked folders on its way become folders of links."""
+    for folder in (root / one for one in reversed(file.parents[:-1])):
+        if folder.is_symlink():
+            released = folder.resolve()
+            folder.unlink()
+            folder.mkdir()
+            for one in released.iterdir():
+                (folder / one.name).symlink_to(one)
+    content = (root / file).read_bytes()
+    (root / file).unlink()  # it may be a link
+    (root / file).write_bytes(content)
 
 
 def require_version(finding: Finding) -> None:

@@ -50,7 +50,8 @@ class _GuardedCall:
     started: float = field(default_factory=time.monotonic)
     why: str = ""
     due: float = float("inf")
-    seen: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), time.process_time()))
+    seen: tuple[float, float] = (0.0, -float("inf"))
+    """When the process was last seen to use the processor, and the seconds it had used; none at first."""
 
     def look(self, now: float) -> bool:
         """Say whether it is to be ended now; the looks themselves take processor time, too."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import cache
 
 import pytest
 
@@ -65,10 +66,37 @@ def look_for_names_in_one_module(monkeypatch, others):
     """
     libraries = sys.modules.get("spec_oracle.exact.interception.libraries")
     if libraries is not None:
-        users = libraries._modules_of_user
-        monkeypatch.setattr(
-            libraries, "_modules_of_user", lambda: [one for one in users() if one not in others]
-        )
+        users, kept = libraries._modules_of_user, {}
+
+        def some():
+            """Choose again where modules were imported: every traced run asks."""
+            if (number := len(sys.modules)) not in kept:
+                kept.clear()
+                kept[number] = [one for one in users() if one not in others and may_sample_by_name(one)]
+            return kept[number]
+
+        monkeypatch.setattr(libraries, "_modules_of_user", some)
+
+
+OURS = ("lab.", "tests.", "gpu_tests.")
+
+
+def may_sample_by_name(module):
+    """Whether a module is not ours, or has imported a function of a random library by name."""
+    return not module.__name__.startswith(OURS) or not functions_by_id().isdisjoint(
+        map(id, vars(module).values())
+    )
+
+
+def functions_by_id():
+    """Return the ids of the functions of random libraries that were imported so far."""
+    return _functions_of(tuple(name for name in ("random", "numpy.random", "torch") if name in sys.modules))
+
+
+@cache
+def _functions_of(names):
+    values = [value for name in names for value in vars(sys.modules[name]).values()]
+    return {id(one) for one in values if callable(one) and not isinstance(one, type)}
 
 
 def take_few_long_completions(monkeypatch):

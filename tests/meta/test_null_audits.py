@@ -191,10 +191,9 @@ def most_alarms(audits, alpha):
 
 
 @pytest.mark.usefixtures("small_checks")
-def test_null_audits_raise_few_alarms():
-    """Two by day, thousands at night."""
-    audits, alpha = 2, 1e-2
-    assert sum(bool(null_audit(seed, alpha)) for seed in range(audits)) <= most_alarms(audits, alpha)
+def test_a_null_audit_raises_one_alarm_at_most():
+    """By day one audit, in which two checks fail with probability 1e-4 at most; at night ten thousand."""
+    assert len(null_audit(0, 1e-2)) < 2
 
 
 @pytest.mark.nightly
@@ -223,7 +222,8 @@ def test_a_planted_defect_turns_the_same_check_red():
     planted = specimens()["draft-noise-accepts"].engine()
     right = specimens()["system"].engine()
     for engines, status in ((planted, "failed"), (right, "passed")):
-        assert result_of("joint", of_engines("engine", engines), Context(seed=3)).status == status
+        one = dict([next(iter(engines.items()))])
+        assert result_of("joint", of_engines("engine", one), Context(seed=3)).status == status
 
 
 @pytest.mark.nightly

@@ -45,7 +45,7 @@ def run(capsys, *arguments):
 
 
 def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
-    code, out, err = run(capsys, "audit", "block", "--draft-length", 2)
+    code, out, err = run(capsys, "audit", "block", "--draft-length", 1, "--budget", 2)
     assert code == 0
     assert out.startswith("block: lossless; total variation at most ")
     assert re.search(r"\nsubject +verdict +evidence +TV +detects TV +tokens/call +optimum +headroom\n", out)

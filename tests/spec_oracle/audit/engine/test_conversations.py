@@ -56,7 +56,7 @@ def test_right_engines_pass(name, talks, monkeypatch):
     assert "later turns of conversations of up to 320 tokens judged one by one" in found.remarks.scope[0]
 
 
-@pytest.mark.parametrize("pairs", [300, *at_night(2500)])
+@pytest.mark.parametrize("pairs", [150, *at_night(2500)])
 def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch):
     set_effort(monkeypatch, CONVERSATION_PAIRS=pairs)
     found = judged(engines.CountsFromThePrompt())
@@ -81,7 +81,7 @@ class OwnPlain(engines.CountsFromThePrompt):
 
 
 def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
-    set_effort(monkeypatch, CONVERSATION_PAIRS=700)
+    set_effort(monkeypatch, CONVERSATION_PAIRS=300)
     found = judged(OwnPlain())
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")

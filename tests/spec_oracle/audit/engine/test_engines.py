@@ -19,6 +19,7 @@ from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.audit.engine import engines
+from tests.strategies import at_night
 from tests.subjects import checks_of, of_engine
 
 QUICK = AuditOptions(budget=2.0)
@@ -38,9 +39,16 @@ def detail(found, check):
 
 
 @pytest.mark.usefixtures("less_effort")
-@pytest.mark.parametrize("engine", [engines.Right, engines.Stops, engines.Adapts])
-def test_right_engines_are_proved_lossless(engine):
-    report = audit(engine, options=QUICK)
+@pytest.mark.parametrize(
+    ("engine", "checks"),
+    [
+        (engines.Right, None),
+        *((engine, ("joint", "calls")) for engine in (engines.Stops, engines.Adapts)),
+        *at_night((engines.Stops, None), (engines.Adapts, None)),
+    ],
+)
+def test_right_engines_are_proved_lossless(engine, checks):
+    report = audit(engine, options=replace(QUICK, checks=checks))
     (found,) = report.subjects
     assert (found.kind, found.verdict, found.evidence) == ("engine", SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert found.total_variation < 1e-12
@@ -231,7 +239,7 @@ def test_seeded_requests_alone_and_in_batches_are_counted(engine, status, same):
     [(engines.OneBuffer, SubjectVerdict.LOSSLESS), (engines.OneBufferForgets, SubjectVerdict.LOSSY)],
 )
 def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
-    found = report_on(engine, replace(QUICK, budget=1.0, checks=("length", "long-texts")))
+    found = report_on(engine, replace(QUICK, budget=0.5, checks=("length", "long-texts")))
     assert found.verdict is verdict
     right = {"joint": Status.PASSED, "length": Status.PASSED, "long-texts": Status.PASSED}
     assert engine is not engines.OneBuffer or statuses(found).items() >= right.items()
@@ -266,7 +274,7 @@ def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
 @pytest.mark.usefixtures("less_effort")
 def test_a_large_vocabulary_is_judged_by_bins():
     right, wrong = (
-        report_on(engine, AuditOptions(budget=8.0, checks=()))
+        report_on(engine, AuditOptions(budget=4.0, checks=()))
         for engine in (engines.Large, engines.LargeGreedy)
     )
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)

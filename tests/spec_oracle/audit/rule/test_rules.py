@@ -27,6 +27,12 @@ IN_FULL = ("block", "top_draft")
 FEW_SHAPES = AuditOptions(vocabularies=(3, 33), lengths=(1, 2), batches=(1, 3))
 """Of all checks, with few declared shapes: test_coverage.py is about all of them."""
 
+OF_NIGHT = (
+    *("canonical", "eagle", "k_seq", "naive", "recursive_rejection_distinct", "univer"),
+    *("global_resolution", "balanced_multipath_block", "lookahead_multipath_block", "greedy_block"),
+)
+"""Rules of the kinds of others, audited at night; tests/verifiers/test_lossless.py proves all by day."""
+
 SHORT = ("greedy_multipath_carry", "block_transport")
 """Rules whose outcomes of drafts of three tokens take seconds to enumerate: they are run on drafts of two."""
 
@@ -56,7 +62,7 @@ CASES_BY_CHECKS = {((), ()): "joint", (None, ()): "all", (None, (1, 2)): "few-sh
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *CASES,
+        *by_day(CASES, [case for case in CASES if case[0] not in OF_NIGHT]),
         *at_night(*((name, AuditOptions()) for name in verifiers.names())),
     ],
     ids=lambda value: value if isinstance(value, str) else CASES_BY_CHECKS[value.checks, value.lengths],

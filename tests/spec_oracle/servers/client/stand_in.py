@@ -29,6 +29,20 @@ PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 FIELDS = ("temperature", "top_k", "top_p", "min_p", "grammar")
 
 
+class Law(list):
+    """The distribution of a token, [V], and its sums from the first token on."""
+
+    def __init__(self, masses):
+        super().__init__(masses)
+        self.reached = [*accumulate(self)]
+
+
+def sampled(law, uniform, vocab):
+    """Return the token that a uniform random number takes of a law or of weights, [V]."""
+    reached = law.reached if isinstance(law, Law) else [*accumulate(law)]
+    return bisect(reached, uniform * reached[-1], hi=vocab - 1)
+
+
 class StandIn:
     """``defect`` is one of the names below, ``size`` how much of it.
 
@@ -63,6 +77,7 @@ class StandIn:
         self.random = random.Random(entropy)  # of requests without a seed
         self.faults = random.Random(entropy + 1)
         self.rows, self.laws = {}, {}
+        self.by_settings = {}  # the same laws, by what else they depend on, for long texts
         self.sent = {}  # texts that were sent to the end, by request
         self.calls = Counter()
         self.crowd = 1  # requests that are served at once
@@ -84,23 +99,24 @@ class StandIn:
     def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
         model = model or self.serves
-        if (settings := body.get("settings")) and (quick := (*context[-2:], model, settings)) in self.laws:
-            return self.laws[quick]
+        quick, known = (model, *context[-2:]), body.get("known")
+        if known is not None and quick in known:
+            return known[quick]
         biases = body.get("logit_bias")
         key = (*context[-2:], model, biases and repr(biases), *map(body.get, FIELDS))
         if penalties := [body[name] for name in PENALTIES if name in body]:
             key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
-            self.laws[key] = self.computed_law(context, body, model)
-        if settings:
-            self.laws[quick] = self.laws[key]
+            self.laws[key] = Law(self.computed_law(context, body, model))
+        if known is not None:
+            known[quick] = self.laws[key]
         return self.laws[key]
 
-    def settings(self, body):
-        """Return what the law depends on besides the last two tokens, None where that is not all."""
+    def known(self, body):
+        """Return the laws by model and last two tokens, None where they depend on more."""
         if any(name in body for name in PENALTIES):
             return None
-        return (repr(body.get("logit_bias")), *map(body.get, FIELDS))
+        return self.by_settings.setdefault((repr(body.get("logit_bias")), *map(body.get, FIELDS)), {})
 
     def computed_law(self, context, body, model):
         heat = body.get("temperature", 1.0)
@@ -178,49 +194,51 @@ class StandIn:
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
         rng = self.stream(body)
-        body = {**body, "settings": self.settings(body)}
+        body = {**body, "known": self.known(body)}
         tokens, drafted, accepted = [], 0, 0
+        context = [*prompt]  # and the tokens
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
             count += 1
 
         def token(law):
-            reached = list(accumulate(law))
-            return bisect(reached, rng.random() * reached[-1], hi=self.vocab - 1)
+            return sampled(law, rng.random(), self.vocab)
+
+        def emit(one):
+            tokens.append(one)
+            context.append(one)
 
         def over(*, in_block=False):
+            if len(tokens) >= count:
+                return True
             late = self.defect == "late-stop-token" and len(tokens) > 2
+            if END in tokens and not late:
+                return True
             misses = in_block and self.defect in {"misses-stops", "stops-text-only"}
-            stopped = not misses and self.stopped(tokens, body)
-            return len(tokens) >= count or (END in tokens and not late) or stopped
+            return not misses and self.stopped(tokens, body)
 
-        tokens.append(token(self.law(prompt, body)))
+        emit(token(self.law(context, body)))
         start = rng.getstate() if self.defect == "repeats-numbers" else None
         corrected = False
         while not over():
             # A call: drafts, a coin each, and one more token.
-            accepts = {
-                "always-accept": True,
-                "always-accept-late": len(tokens) >= self.size,
-                "always-accept-crowded": self.crowd >= 4,
-                "always-accept-seeded": body.get("seed") is not None,
-                "always-accept-long": len(prompt) >= 100,
-                "always-accept-greedy": body.get("temperature") == 0,
-            }.get(self.defect, False)
+            accepts = self.accepts(prompt, tokens, body)
             accepts_first = self.defect == "accepts-after-rejection" and corrected
             corrected = False
             if start and len(tokens) > 4:
                 rng.setstate(start)
             proposals, q = [], []
             for _ in range(min(DRAFT_LENGTH, count - len(tokens) - 1) if self.draft else 0):
-                q.append(self.law((*prompt, *tokens, *proposals), body, "draft"))
+                q.append(self.law(context, body, "draft"))
                 proposals.append(token(q[-1]))
+                context.append(proposals[-1])
             drafted += len(proposals)
+            del context[len(prompt) + len(tokens) :]
             for place, proposal in enumerate(proposals):
-                p = self.target((*prompt, *tokens), len(tokens), body)
+                p = self.target(context, len(tokens), body)
                 accepted_anyway = accepts or (accepts_first and not place)
                 if accepted_anyway or rng.random() * q[place][proposal] < p[proposal]:
-                    tokens.append(proposal)
+                    emit(proposal)
                     accepted += 1
                     if over(in_block=True):
                         break
@@ -230,11 +248,24 @@ class StandIn:
                     residual = p
                 corrected = True
                 self.residuals[len(tokens)] = residual
-                tokens.append(token(residual))
+                emit(token(residual))
                 break
             else:
-                tokens.append(token(self.target((*prompt, *tokens), len(tokens), body)))
+                emit(token(self.target(context, len(tokens), body)))
         return tokens, drafted, accepted
+
+    def accepts(self, prompt, tokens, body):
+        """Whether a planted defect accepts all drafts of a call."""
+        if not self.defect.startswith("always-accept"):
+            return False
+        return {
+            "always-accept": True,
+            "always-accept-late": len(tokens) >= self.size,
+            "always-accept-crowded": self.crowd >= 4,
+            "always-accept-seeded": body.get("seed") is not None,
+            "always-accept-long": len(prompt) >= 100,
+            "always-accept-greedy": body.get("temperature") == 0,
+        }[self.defect]
 
     def stopped(self, tokens, body):
         """Whether the text holds a stop string; where these are missed, whether it ends with one."""
@@ -249,7 +280,7 @@ class StandIn:
         """Return the row of verification: of a smaller mode where a defect is planted."""
         skipped = self.defect.removeprefix("skips:")
         if skipped in body:
-            body = {name: value for name, value in body.items() if name not in (skipped, "settings")}
+            body = {name: value for name, value in body.items() if name not in (skipped, "known")}
         law = self.law(context, body)
         if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
             law = list(law)
@@ -318,7 +349,7 @@ class StandIn:
         if self.defect == "slow" and self.faults.random() < self.size:
             time.sleep(1.0)
         answer = self.answer(tuple(prompt), tokens, drafted, accepted, body)
-        if len(tokens) > 1:
+        if self.defect == "caches-answers" and len(tokens) > 1:
             self.answers[repr(body)] = answer
         if self.defect == "closes" and self.faults.random() < self.size:
             raise DropError

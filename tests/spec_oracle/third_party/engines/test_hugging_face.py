@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
@@ -23,7 +24,7 @@ from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.third_party.engines.hugging_face import engines
 from tests.efforts import set_effort
-from tests.strategies import at_night
+from tests.strategies import at_night, by_day
 from tests.subjects import of_engine
 
 LOSSY = {"other tokenizer, unsorted"}
@@ -51,6 +52,11 @@ REFUSED = {
 """What transformers says of layers that cannot forget rejected drafts, and of assistants with such layers."""
 
 
+USABLE = sorted(GENERATORS.keys() - UNUSABLE - {of for of, _ in REFUSED} | {"assistant", "lookup"})
+CHECKS = (("joint",), (), ("calls",))
+OF_DAY = [("assistant", ()), *((one, ("joint",)) for one in USABLE if one != "assistant")]
+
+
 @pytest.mark.parametrize("generator", UNUSABLE)
 def test_a_generator_that_no_model_can_drive_says_so(generator):
     with pytest.raises(ValueError, match="layer types producing a cache is different"):
@@ -58,11 +64,9 @@ def test_a_generator_that_no_model_can_drive_says_so(generator):
 
 
 @pytest.mark.usefixtures("less_effort")
-@pytest.mark.parametrize("checks", [(), pytest.param(("calls",), marks=pytest.mark.nightly)])
-@pytest.mark.parametrize(
-    "generator", sorted(GENERATORS.keys() - UNUSABLE - {of for of, _ in REFUSED} | {"assistant", "lookup"})
-)
+@pytest.mark.parametrize(("generator", "checks"), by_day([*product(USABLE, CHECKS)], OF_DAY))
 def test_every_generator_of_candidates_is_proved(generator, checks):
+    """By day one generator is audited by every check, the others by `joint`."""
     found = report_on(generator, "top-k", 3, checks)
     verdict = SubjectVerdict.LOSSY if generator in LOSSY else SubjectVerdict.LOSSLESS
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
@@ -77,8 +81,13 @@ def test_recurrent_layers_are_refused(generator, option):
         engine.generate(prompt, 8)
 
 
-@pytest.mark.parametrize("generator", ["assistant", "lookup"])
-@pytest.mark.parametrize("option", ["Gemma 3", "LFM2", "LFM3"])
+@pytest.mark.parametrize(
+    ("generator", "option"),
+    by_day(
+        [*product(("assistant", "lookup"), ("Gemma 3", "LFM2", "LFM3"))],
+        [("assistant", "LFM3"), ("lookup", "Gemma 3"), ("lookup", "LFM2")],
+    ),
+)
 def test_sliding_and_convolutional_layers_are_lossless(generator, option):
     found, *_ = beside_plain(engine_of(generator, option), 3, 100, 1000)
     assert found < 1e-7
