@@ -1,6 +1,7 @@
 """The check `batch`: a request ignores the others of its batch, and shares no randomness with them.
 
-Completions that are generated together must have the distributions that they have alone, and be independent.
+Completions that are generated together must have the distributions that they have alone, and be independent;
+and so must a request alone after a batch, which may leave rows in buffers.
 Prompts of a batch differ in length where the engine has such, so that padding is judged too. Pairs are traced
 where they can be; batches of three and more requests, with seeds and without, are sampled: they have too many
 outcomes to be run.
@@ -65,10 +66,16 @@ def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResul
 
 
 def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
-    """Yield batches of two: a prompt, and the next one of its engine."""
+    """Yield batches of two, a prompt and the next one of its engine; and a request alone after the first."""
     for case in cases:
-        tokens = TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1
-        yield requests.calls(case, [_requests(case, cases, 2, tokens)])
+        yield requests.calls(case, [_two(case, cases)])
+    for case in first_prompts(cases):
+        calls = [_two(case, cases), [EngineRequest(case.prompt, 1)]]
+        yield requests.calls(case, calls, group="a request after a batch")
+
+
+def _two(case: Case, cases: Sequence[Case]) -> list[EngineRequest]:
+    return _requests(case, cases, 2, TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1)
 
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
