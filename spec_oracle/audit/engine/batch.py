@@ -68,14 +68,11 @@ def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResul
 def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     """Yield batches of two, a prompt and the next one of its engine; and a request alone after the first."""
     for case in cases:
-        yield requests.calls(case, [_two(case, cases)])
-    for case in first_prompts(cases):
-        calls = [_two(case, cases), [EngineRequest(case.prompt, 1)]]
+        tokens = TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1
+        yield requests.calls(case, [_requests(case, cases, 2, tokens)])
+    for case in first_prompts(cases):  # of a token each: three completions have many outcomes
+        calls = [_requests(case, cases, size, 1) for size in (2, 1)]
         yield requests.calls(case, calls, group="a request after a batch")
-
-
-def _two(case: Case, cases: Sequence[Case]) -> list[EngineRequest]:
-    return _requests(case, cases, 2, TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1)
 
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
