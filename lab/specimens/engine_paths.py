@@ -171,6 +171,32 @@ def large_batches_in_other_order(
     return alone(made, prompts[::-1], tokens, seeds[::-1])[::-1]
 
 
+class RowsOfTheBatchBefore(TableEngine):
+    """Verifies a request alone by a row first that a batch has left in the buffers of their graph."""
+
+    left: Row | None = None
+
+    def generate_batch(
+        self, prompts: Sequence[Any], max_new_tokens: int, seeds: Sequence[int | None]
+    ) -> list[list[int]]:
+        """Decode several requests together, by buffers that are written anew."""
+        self.left = None
+        found = super().generate_batch(prompts, max_new_tokens, seeds)
+        self.left = self.target([*prompts[-1], *found[-1]])
+        return found
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row that verifies the token after a context."""
+        row, self.left = self.left or self.target(context), None
+        return row
+
+
+@specimen("D23", "batch", engine=engine)
+def row_of_the_batch_before() -> TableEngine:
+    """A request alone is verified by a row of the batch before."""
+    return RowsOfTheBatchBefore()
+
+
 class LastOfThreeUntested(TableEngine):
     """Tests two drafts of a call, and takes those that follow."""
 

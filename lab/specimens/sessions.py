@@ -7,13 +7,15 @@ Others keep what they computed of a text for the next request, whose prompt begi
 conversation. What is lost then is lost of long texts only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
+from lab.specimens.call_patterns import SteppingEngine
 from lab.specimens.specimen import specimens_of
-from lab.specimens.table_engine import TARGET, VOCAB, Row, Rows, TableEngine, engine, peaked
+from lab.specimens.table_engine import TARGET, VOCAB, Row, Rows, TableEngine, Uniform, engine, peaked
 
 
 @dataclass
@@ -96,6 +98,11 @@ Reused = Callable[[Sequence[int], int], Sequence[int]]
 """Returns what the cache has of a kept text, of which so many first tokens are those of the prompt."""
 
 
+def _in_common(kept: Sequence[int], prompt: Sequence[int]) -> int:
+    """Return with how many tokens of a kept text a prompt begins."""
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(kept, prompt, strict=False))])
+
+
 def _last_ones(kept: Sequence[int], common: int) -> Sequence[int]:
     return kept[:common][-WINDOW:]
 
@@ -112,9 +119,7 @@ class ConversingEngine(TableEngine):
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively, after what the cache has of the prompt."""
-        pairs = zip(self.kept, prompt[:-1], strict=False)
-        common = next((place for place, (own, new) in enumerate(pairs) if own != new), None)
-        common = min(len(self.kept), len(prompt) - 1) if common is None else common
+        common = _in_common(self.kept, prompt[:-1])
         self.cached = common, self.reused(self.kept, common)
         new = super().generate(prompt, max_new_tokens, seed)
         self.kept = [*prompt, *new]
@@ -139,6 +144,34 @@ def _never_cut_when_long(kept: Sequence[int], common: int) -> Sequence[int]:
 
 def _conversing(reused: Reused) -> Any:
     return engine(partial(ConversingEngine, reused=reused))
+
+
+@dataclass
+class StreamingEngine(SteppingEngine):
+    """Keeps its cache for the next prompt; cuts it before it yields a call, or when it is asked for more."""
+
+    target: Rows = of_five_tokens
+    cuts_late: bool = False
+    kept: list[int] = field(default_factory=list, init=False)
+    cache: list[int] = field(default_factory=list, init=False)
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively, after what the cache has of the prompt; yield what each call emits."""
+        common = _in_common(self.kept, prompt)
+        self.cache, self.kept = [*self.cache[:common], *prompt[common:]], [*prompt]
+        for emitted in super().steps(self.cache, max_new_tokens, seed):
+            read, right = self.cache, [*self.cache[: len(self.kept)], *emitted]
+            self.kept += emitted
+            self.cache = read if self.cuts_late else right
+            yield emitted
+            self.cache = right
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits; the cache then has all drafts."""
+        self.cache = [*context, *drafts]
+        return super().emitted(context, drafts, uniform, seed)
 
 
 CHUNK = 8
@@ -216,7 +249,14 @@ specimens_of("calls", engine=engine)(
         RewindLeavesPending,
     ),
 )
+specimens_of("calls", engine=engine)(
+    stream_left_before_the_cut=(
+        "E21: A stream is left after a call, and the drafts that it refused stay in the cache",
+        partial(StreamingEngine, cuts_late=True),
+    ),
+)
 specimens_of(engine=engine)(
+    stream_left=("control: A stream that is cut before its tokens are handed on", StreamingEngine),
     session=("control: A session that is appended to and cut in the middle of a round", SessionEngine),
     session_without_pending=("control: A session that keeps no pending tokens", NoPending),
 )

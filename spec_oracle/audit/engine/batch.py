@@ -1,6 +1,7 @@
 """The check `batch`: a request ignores the others of its batch, and shares no randomness with them.
 
-Completions that are generated together must have the distributions that they have alone, and be independent.
+Completions that are generated together must have the distributions that they have alone, and be independent;
+and so must a request alone after a batch, which may leave rows in buffers.
 Prompts of a batch differ in length where the engine has such, so that padding is judged too. Pairs are traced
 where they can be; batches of three and more requests, with seeds and without, are sampled: they have too many
 outcomes to be run.
@@ -23,7 +24,7 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, OutcomeCells, sampled
+from spec_oracle.audit.experiment import Experiment, FoundBy, OutcomeCells, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.exact.completions import Ids
 
@@ -53,6 +54,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
         parts += [
             partial(long_batches, cases, requests.rounding.a_token, context),
             partial(_larger, cases, requests),
+            partial(_alone_after, cases, requests),
             partial(_pairs, cases, requests),
         ]
     return first_failure(context.rate, *parts)
@@ -69,6 +71,15 @@ def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
     for case in cases:
         tokens = TOKENS if case.code.vocab_size <= SMALL_VOCABULARY else 1
         yield requests.calls(case, [_requests(case, cases, 2, tokens)])
+
+
+def _alone_after(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
+    """Judge a request alone after a batch of two, of a token each, where it can be traced."""
+    context = replace(requests.context, rate=rate)
+    calls = [(one, [_requests(one, cases, size, 1) for size in (2, 1)]) for one in first_prompts(cases)]
+    asked = [requests.calls(case, some, group="a request after a batch") for case, some in calls]
+    found = requests.find(asked, context, requests.effort(), ways=FoundBy.TRACED)
+    return found if found.how else passed("")
 
 
 def _larger(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:

@@ -149,6 +149,7 @@ def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *,
         return f"{case.label}, generate_plain"
     size, (*_, last) = max(len(call) for call in calls), calls[-1]
     batch = f", in a batch of {size}" if size > 1 else f", {len(calls)} in a row" if len(calls) > 1 else ""
+    batch += ", and then alone" * (size > 1 and len(calls) > 1)
     seeds = ", seeds s and s + 1" if neighbours else ", with a seed" if last.seeded else ""
     return f"{case.label}{batch}{seeds}"
 

@@ -3,7 +3,9 @@
 Engines keep what they computed of a conversation (prefix caches), and a token that ends a turn is easily lost
 from it. The prompt of the *second turn* is the first prompt, the own completion, and a new token. It is
 compared with the same request to a copy of the engine that has generated nothing, and not with rows, since
-what is generated after such a prompt may depend on where the prompt ends.
+what is generated after such a prompt may depend on where the prompt ends. Of an engine with ``steps`` the
+first turn is also left in the middle, as by a client that disconnects: what a call has drafted may then stay
+in what is kept.
 
 An engine with ``append`` or ``rewind`` holds a *session*: its text is appended to or cut between two
 generations, as a rule in the middle of a round whose last tokens nobody asked for yet. What it then goes on
@@ -28,6 +30,7 @@ from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, passed,
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.exact.completions import Ids, is_ended, summed
+from spec_oracle.exact.errors import NotTracedError
 
 ENGINE_TURNS_SHARE: Final = 0.1  # Share of the budget for texts that go on.
 # Tokens of a first turn, at most, and completions of it: more of them where none ends earlier.
@@ -48,17 +51,20 @@ class GoingOn:
     """A completion of ``first`` tokens, and one of ``then`` tokens of the text that goes on from it.
 
     ``edits`` are those of the session in between; without any the second turn is a request of its own.
+    ``is_left``: the first one is a stream that nobody reads any further.
     """
 
     case: Case
     first: int
     then: int
     edits: Sequence[str] = ()
+    is_left: bool = False
 
     @property
     def what(self) -> str:
         """Its name in messages."""
-        return f"session after {' and '.join(self.edits)}" if self.edits else "second turn of a conversation"
+        second = "turn after a stream that was left" if self.is_left else "second turn of a conversation"
+        return f"session after {' and '.join(self.edits)}" if self.edits else second
 
     def text(self, completion: Ids) -> Ids:
         """Return the text from which it goes on: a new token is one that ends nothing."""
@@ -73,7 +79,7 @@ class GoingOn:
         code, prompt = self.case.code, self.case.prompt
 
         def both(engine: Any, _: Callable[[], int]) -> list[list[Any]]:
-            first = as_list(engine.generate([*prompt], self.first))
+            first = self._first(engine)
             text = self.text(tuple(map(int, first)))
             for edit in self.edits:
                 if edit == "rewind":
@@ -87,6 +93,19 @@ class GoingOn:
             return code.checked(first, self.first), code.checked(then, self.then)
 
         return Asked(code, both, checked, rng, fresh=code.unused is not None)
+
+    def _first(self, engine: Any) -> list[Any]:
+        """Return the first completion."""
+        if not self.is_left:
+            return as_list(engine.generate([*self.case.prompt], self.first))
+        read = list[Any]()
+
+        def ended(emitted: list[Any]) -> bool:
+            read.extend(emitted)
+            return len(read) >= self.first
+
+        self.case.code.each_call(engine, self.case.prompt, ENGINE_TURN_TOKENS, ended)
+        return read[: self.first]
 
     def law(self, alone: Callable[[Ids, int], Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]:
         """Return the distribution of both completions by that of each ``alone``, after a text."""
@@ -107,8 +126,8 @@ def further_turns(requests: Requests, cases: Sequence[Case], rate: float) -> Che
     """Judge what goes on after the first prompt of each engine; notes say what could not be judged."""
     firsts, found, joint = first_prompts(cases), list[CheckResult](), requests.context.results.get("joint")
     is_hidden = joint is not None and joint.how is How.SAMPLED
-    turns = [] if is_hidden else [_second_turn(case) for case in firsts]
-    parts = [*turns, *filter(None, map(_sessions, firsts))]
+    turns = [] if is_hidden else [made(case) for made in (_second_turn, _left_stream) for case in firsts]
+    parts = [*filter(None, [*turns, *map(_sessions, firsts)])]
     budget = requests.context.budget / len(firsts)
 
     def judged(part: Sequence[GoingOn], rate: float) -> CheckResult:
@@ -127,7 +146,7 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
             with raising():
                 one.asked(requests.rng).call(case.code.engine, lambda: 0)
             wanted.append(one)
-        except SubjectRaisedError as error:
+        except (SubjectRaisedError, NotTracedError) as error:
             notes.append(f"calls: no {one.what}: {error}")
     found = passed("")
     if wanted:
@@ -161,6 +180,12 @@ def _second_turn(case: Case) -> list[GoingOn]:
             break
         most += 1
     return [GoingOn(case, most, TOKENS)]
+
+
+def _left_stream(case: Case) -> list[GoingOn]:
+    """Return a turn after a stream of which only a token was read, if the engine yields its calls."""
+    is_shown = case.code.has("steps") and not case.code.calls_back
+    return [GoingOn(case, 1, 1, is_left=True)] if is_shown else []
 
 
 def _experiment(requests: Requests, one: GoingOn) -> Experiment:

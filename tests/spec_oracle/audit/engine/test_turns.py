@@ -5,7 +5,15 @@ from functools import partial
 
 import pytest
 
-from lab.specimens.sessions import AppendsBehindPending, NoPending, RewindLeavesPending, SessionEngine
+from lab.specimens.call_patterns import SteppingEngine
+from lab.specimens.sessions import (
+    AppendsBehindPending,
+    NoPending,
+    RewindLeavesPending,
+    SessionEngine,
+    StreamingEngine,
+)
+from lab.specimens.table_engine import TableEngine
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
@@ -132,3 +140,48 @@ def test_methods_of_these_names_without_a_session_are_not_judged():
     found = judged(partial(ForgetsTheSession, draft_length=1), budget=20.0)
     assert found.status is Status.PASSED
     assert found.remarks.notes[0].startswith("calls: no session after append: raised TypeError: ")
+
+
+class ShowsCallsAtOnce(StreamingEngine):
+    """Shows its calls only after the last one."""
+
+    def steps(self, prompt, max_new_tokens, seed=None):
+        return [*super().steps(prompt, max_new_tokens, seed)]
+
+
+class HandsCallsOver(SteppingEngine):
+    """Hands its calls to a function, and cannot go on where that raises."""
+
+    is_broken = False
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if self.is_broken:
+            raise ValueError("left")
+        return TableEngine.generate(self, prompt, max_new_tokens, seed)
+
+    def steps(self, prompt, max_new_tokens, seed=None, *, on_call):
+        self.is_broken = True
+        for emitted in SteppingEngine.steps(self, prompt, max_new_tokens, seed):
+            on_call(emitted)
+        self.is_broken = False
+
+
+@pytest.mark.parametrize(
+    ("engine", "wrong"),
+    [
+        (StreamingEngine, ""),
+        (HandsCallsOver, ""),
+        (partial(StreamingEngine, cuts_late=True), "prompt 0, turn after a stream that was left: "),
+    ],
+)
+def test_a_stream_that_is_left_leaves_no_drafts_behind(engine, wrong):
+    """Only of engines that yield their calls: their streams are closed, and no exception passes through."""
+    found = judged(partial(engine, draft_length=1), budget=60.0)
+    assert (found.status, found.how) == (Status.FAILED if wrong else Status.PASSED, How.PROVEN)
+    assert found.detail.startswith(wrong)
+
+
+def test_a_stream_that_cannot_be_left_is_named():
+    found = judged(partial(ShowsCallsAtOnce, draft_length=1))
+    assert found.status is Status.PASSED
+    assert found.remarks.notes[0].startswith("calls: no turn after a stream that was left: steps returns all")
