@@ -79,23 +79,22 @@ class _State:
 _state = _State()
 
 
-class _Settings:
-    """What code may set for the whole process, as it is now."""
-
-    def __init__(self) -> None:
-        self.numpy: Any = sys.modules.get("numpy")
-        self.errors, self.filters = self.numpy and self.numpy.geterr(), [*warnings.filters]
-        self.streams = sys.stdout, sys.stderr
-
-    def set_back(self) -> None:
-        """Set back what has been set since."""
-        if self.numpy and self.numpy.geterr() != self.errors:
-            self.numpy.seterr(**self.errors)
-        if warnings.filters != self.filters:
-            warnings.filters[:] = self.filters  # type: ignore[index]
+@contextmanager
+def _settings_kept() -> Iterator[None]:
+    """Set back what the code in the block sets for the whole process."""
+    numpy: Any = sys.modules.get("numpy")
+    errors, filters = numpy and numpy.geterr(), [*warnings.filters]
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        if numpy and numpy.geterr() != errors:
+            numpy.seterr(**errors)
+        if warnings.filters != filters:
+            warnings.filters[:] = filters  # type: ignore[index]
             with suppress(AttributeError):  # what makes Python forget which warnings it has shown
                 warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001
-        sys.stdout, sys.stderr = self.streams
+        sys.stdout, sys.stderr = streams
         _with_open_streams()
 
 
@@ -114,10 +113,20 @@ def raising(seconds: float = float("inf")) -> Iterator[None]:
     So is a block that takes longer than ``seconds`` while a subject is `watched`. Blocks may lie in each
     other: the outer one counts.
     """
-    is_outer = _state.call is None and threading.current_thread() is threading.main_thread()
-    if is_outer:
-        _state.call = _GuardedCall(min(seconds, _state.most))
-        settings = _Settings()
+    if _state.call is not None or threading.current_thread() is not threading.main_thread():
+        with _as_errors():
+            yield
+        return
+    _state.call = _GuardedCall(min(seconds, _state.most))
+    try:
+        with _settings_kept(), _as_errors():
+            yield
+    finally:
+        _state.call = None
+
+
+@contextmanager
+def _as_errors() -> Iterator[None]:
     try:
         yield
     except EndedError as ended:
@@ -126,12 +135,6 @@ def raising(seconds: float = float("inf")) -> Iterator[None]:
         raise
     except BaseException as error:  # it may call sys.exit
         raise SubjectRaisedError(f"raised {_told(error)}") from error
-    finally:
-        if is_outer:
-            try:
-                settings.set_back()
-            finally:
-                _state.call = None
 
 
 def _told(error: BaseException) -> str:
