@@ -22,7 +22,7 @@ MASS_TOLERANCE = 1e-6
 
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether ``value`` is an integer of any library, and no bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def is_real(value: object) -> TypeGuard[float]:

@@ -1,6 +1,7 @@
 """The process in which one subject is audited: what it runs, how it is confined, and the journal it keeps."""
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import pickle
@@ -41,9 +42,10 @@ def start_method(names: Sequence[str], options: Sequence[AuditOptions]) -> objec
     libraries = (
         ["torch", "hypothesis"] if any(map(is_third_party, names)) else ["torch"] if "torch" in arrays else []
     )
-    # Not imported with our modules: commands that only wait for audits start half a second sooner.
-    mathematics = ["scipy.optimize", "scipy.sparse", "scipy.stats"]
-    context.set_forkserver_preload(["spec_oracle.audit.worker", *mathematics, *libraries])
+    # For the figures at the end of each report: of a single one, its first verdict does not wait for them.
+    late = ["scipy.optimize", "scipy.sparse"] if len(names) > 1 else []
+    ours = ["spec_oracle.audit.fork_server", "spec_oracle.audit.worker", "scipy.special"]
+    context.set_forkserver_preload([*ours, *late, *libraries])
     return context
 
 
@@ -63,6 +65,8 @@ def audited(
     Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be. ``memory`` in
     GiB, None for any; ``writes_imports``: whether digests of what the code imported are left in ``folder``.
     """
+    gc.freeze()
+    gc.enable()
     started = time.time()
     folder.mkdir()
     os.chdir(where)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from spec_oracle.commands import options as cli
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.toy import Instance
 
 if TYPE_CHECKING:
     from spec_oracle.audit.saved_inputs import FailingInputs
@@ -68,6 +67,8 @@ def run(options: Namespace) -> int:
 
 def _as_fields(options: Namespace) -> Namespace:
     """Replace options that stand for several, such as ``--quick``, by fields of `AuditOptions`."""
+    from spec_oracle.toy import Instance
+
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
     if options.quick:
         options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS

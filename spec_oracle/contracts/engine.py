@@ -408,14 +408,13 @@ class EngineCode:
 
     def checked(self, returned: Iterable[SupportsInt], tokens: int, method: str = "generate") -> Ids:
         """Return a completion of at most ``tokens`` tokens; raises `ContractError` for anything else."""
-        if not all(is_whole(token) for token in returned):
+        if not all(map(is_whole, returned)):
             raise ContractError(f"{method} must return whole token ids; it returned {short(returned)}")
-        completion = tuple(int(token) for token in returned)
-        foreign = [token for token in completion if not 0 <= token < self.vocab_size]
-        if foreign:
-            raise ImpossibleOutputError(
-                f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}"
-            )
+        completion = tuple(map(int, returned))
+        if completion and not 0 <= min(completion) <= max(completion) < self.vocab_size:
+            foreign = next(token for token in completion if not 0 <= token < self.vocab_size)
+            ids = f"0..{self.vocab_size - 1}"
+            raise ImpossibleOutputError(f"{method} returned token {foreign}; ids are {ids}")
         if len(completion) > tokens:
             raise ImpossibleOutputError(
                 f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}"

@@ -45,8 +45,13 @@ class Speculation:
 
     def __or__(self, other: "Speculation") -> "Speculation":
         """Return what is known of both together."""
-        names = ("counted", "reported", "drafted", "accepted", "rejected")
-        return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
+        return Speculation(
+            self.counted or other.counted,
+            self.reported or other.reported,
+            self.drafted or other.drafted,
+            self.accepted or other.accepted,
+            self.rejected or other.rejected,
+        )
 
     @property
     def is_known(self) -> bool:

@@ -15,6 +15,7 @@ that are not run. That these lead to what it leads to is an assumption: its shar
 import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,6 +43,9 @@ _EQUAL: Final = 1e-9
 NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
+
+_KEPT: Final = 64
+"""The longest laws that are kept: runs ask for the same ones again and again."""
 
 _array, _asarray = np.array, np.asarray
 """As they are when nothing is traced: what foreign code calls by these names looks for symbols."""
@@ -166,7 +170,7 @@ class Decision(NamedTuple):
 
     def is_all_of(self, law: Law) -> bool:
         """Whether all outcomes of this ``law`` are tried: most decisions that are taken again are so."""
-        return not self.alike and self.law.tobytes() == law.tobytes()
+        return not self.alike and (self.law is law or self.law.tobytes() == law.tobytes())
 
     def following(self) -> "Decision | None":
         """Return the decision with the next outcome that is tried, None after the last."""
@@ -202,6 +206,17 @@ def normalised(weights: Sequence[float] | Law) -> Law:
         total = kept[0] + kept[1]
         return _array([kept[0] / total, kept[1] / total])
     law = _asarray(weights, dtype=np.float64)
+    return _kept_in_proportion(law.tobytes()) if law.size <= _KEPT else _in_proportion(law)
+
+
+@lru_cache(maxsize=4096)
+def _kept_in_proportion(weights: bytes) -> Law:
+    law = _in_proportion(np.frombuffer(weights))
+    law.flags.writeable = False
+    return law
+
+
+def _in_proportion(law: Law) -> Law:
     total = np.add.reduce(law)
     if np.minimum.reduce(law) < NEGLIGIBLE * total:
         law = np.where(law >= NEGLIGIBLE * total, law, 0.0)

@@ -183,7 +183,9 @@ def homogeneity(
     draws = int(table[0].sum()), int(table[1].sum())
     if table.shape[1] < 2:
         return Homogeneity(1.0, alpha, table.shape[1], draws, np.inf)
-    p_value = float(scipy.stats.chi2_contingency(table, correction=False, lambda_="log-likelihood").pvalue)
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    statistic = max(0.0, 2 * float(scipy.special.xlogy(table, table / expected).sum()))
+    p_value = float(scipy.special.chdtrc(table.shape[1] - 1, statistic))
     tv = smallest_detectable_tv_by_homogeneity(draws, table.shape[1], alpha=alpha, miss=miss)
     return Homogeneity(p_value, alpha, table.shape[1], draws, tv)
 

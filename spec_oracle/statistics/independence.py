@@ -90,6 +90,23 @@ def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
     return float(scipy.special.betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
 
 
+def _needed(alpha: float, coins: int, chance: float) -> int:
+    """Return the smallest number of heads that so many coins show with probability ``alpha`` at most."""
+    too_few, enough = 0, coins + 1
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if coincidence_p_value(middle, coins, chance) <= alpha:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _missed(needed: int, coins: int, chance: float) -> float:
+    """Return P(Binomial(coins, chance) < needed)."""
+    return float(scipy.special.betaincc(needed, coins - needed + 1, chance)) if needed <= coins else 1.0
+
+
 def coupling_found_by_coincidences(
     pairs: int, outcomes: Integers, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
@@ -100,11 +117,9 @@ def coupling_found_by_coincidences(
     ``miss`` is for a bound that comes out too high.
     """
     chance, coins = float((_law(outcomes) ** 2).sum()), outcomes.size // 2
-    bound = _upper_bound(int(scipy.stats.binom.isf(miss / 2, coins, chance)), coins, alpha)
-    needed = int(scipy.stats.binom.isf(alpha, pairs, bound)) + 1
-    return _smallest(
-        lambda c: float(scipy.stats.binom.cdf(needed - 1, pairs, c + (1 - c) * chance)), miss / 2
-    )
+    bound = _upper_bound(_needed(miss / 2, coins, chance) - 1, coins, alpha)
+    needed = _needed(alpha, pairs, bound)
+    return _smallest(lambda c: _missed(needed, pairs, c + (1 - c) * chance), miss / 2)
 
 
 def coupling_found_by_signs(
@@ -126,9 +141,8 @@ def coupling_found_by_signs(
         one, both, none = 2 * c * (1 - c), c**2, (1 - c) ** 2
         counted = both * of_both + one * float(law @ (1 - law) ** 2) + none * of_both**2
         coins = int(pairs * counted)
-        needed = float(scipy.stats.binom.isf(alpha / 2, coins, 0.5)) + 1
         heads = (1 + (both * of_both + one * of_one) / counted) / 2
-        return float(scipy.stats.binom.cdf(needed - 1, coins, min(heads, 1.0)))
+        return _missed(_needed(alpha / 2, coins, 0.5), coins, min(heads, 1.0))
 
     return _smallest(missed, miss)
 

@@ -51,6 +51,9 @@ LARGEST_NONCENTRALITY = 1e8
 MOST_DRAWS = 2**50
 """Where the search for a sufficient number of draws gives up."""
 
+_NEWTON_STEPS = 100
+"""More than the search for a threshold takes: its steps soon double the digits."""
+
 
 def split(alpha: float, tests: int) -> float:
     """Return the rate of each of ``tests`` tests that share ``alpha``.
@@ -170,7 +173,7 @@ class _Limit:
         if self.freedom == 0:  # mass off the support shows at least once, but for a chance (1 - tv)^n = miss
             seen = -math.expm1(math.log(miss) / self.draws)
         elif self.far:
-            noncentrality = (math.sqrt(self.threshold) + float(scipy.stats.norm.isf(miss))) ** 2
+            noncentrality = (math.sqrt(self.threshold) - float(scipy.special.ndtri(miss))) ** 2
             seen = math.sqrt(noncentrality / (4 * self.draws))
         else:
             noncentrality = _noncentrality_found(self.threshold, self.freedom, miss)
@@ -184,7 +187,7 @@ class _Limit:
         noncentrality = 4 * self.draws * max(tv - self.hidden, 0.0) ** 2
         if self.far or self.freedom == 0 or noncentrality > LARGEST_NONCENTRALITY:
             return self.smallest_tv(miss) <= tv
-        return float(scipy.stats.ncx2.cdf(self.threshold, self.freedom, noncentrality)) <= miss
+        return float(scipy.special.chndtr(self.threshold, self.freedom, noncentrality)) <= miss
 
 
 def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: npt.ArrayLike) -> _Limit:
@@ -195,9 +198,8 @@ def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: n
     allowed = draws * cells.largest_distance(require_law(probabilities), slack)
     freedom, hidden = len(cells) - 1, cells.hidden_mass
     if allowed > LARGEST_NONCENTRALITY:
-        return _Limit(
-            draws, freedom, (math.sqrt(allowed) + float(scipy.stats.norm.isf(alpha))) ** 2, hidden, far=True
-        )
+        far = (math.sqrt(allowed) - float(scipy.special.ndtri(alpha))) ** 2
+        return _Limit(draws, freedom, far, hidden, far=True)
     if freedom == 0:
         return _Limit(draws, 0, 0.0, hidden)
     threshold = float(
@@ -226,7 +228,7 @@ def _limit_of_joint(draws: Sequence[int], cells: Sequence[Cells], alpha: float) 
 def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:
     """Return the chance that a (non-central) chi-square variable exceeds ``statistic``."""
     if noncentrality > LARGEST_NONCENTRALITY:
-        return float(scipy.stats.norm.sf(math.sqrt(statistic) - math.sqrt(noncentrality)))
+        return float(scipy.special.ndtr(math.sqrt(noncentrality) - math.sqrt(statistic)))
     return float(
         scipy.stats.ncx2.sf(statistic, freedom, noncentrality)
         if noncentrality
@@ -238,30 +240,25 @@ def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> flo
 def _noncentrality_found(threshold: float, freedom: int, miss: float) -> float:
     """Non-centrality at which a chi-square variable stays below ``threshold`` with probability ``miss``."""
     # Cached: a root search over a special function, and thousands of tests of one size ask the same.
-
-    def excess_miss(noncentrality: float) -> float:
-        return float(scipy.stats.ncx2.cdf(threshold, freedom, noncentrality)) - miss
-
-    if excess_miss(0.0) <= 0:
+    if scipy.special.chdtr(freedom, threshold) <= miss:
         return 0.0
-    upper = threshold
-    while excess_miss(upper) > 0:
-        upper *= 2
-    return float(scipy.optimize.brentq(excess_miss, 0.0, upper, rtol=1e-12))
+    return float(scipy.special.chndtrinc(threshold, freedom, miss))
 
 
 def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cells]) -> float:
     """Pearson statistic, summed over the samples, at which the e-process's limit reaches 1 / alpha."""
     weight, price = _limit_of_log_e(draws, cells)
-
-    def shortfall(statistic: float) -> float:
-        average = float(np.logaddexp.reduce(weight * statistic - price)) - math.log(len(DEFECT_SIZES))
-        return average + math.log(alpha)
-
-    # The average lies between the best prior's e-value over J and the best prior's e-value.
-    lower = float(((price - math.log(alpha)) / weight).min())
-    upper = float(((price - math.log(alpha) + math.log(len(DEFECT_SIZES))) / weight).min())
-    return float(scipy.optimize.brentq(shortfall, lower, upper, rtol=1e-12))
+    needed = math.log(len(DEFECT_SIZES)) - math.log(alpha)
+    # Where the best prior alone reaches it; the sum is convex, so that Newton's steps go down to the root.
+    statistic = float(((price + needed) / weight).min())
+    for _ in range(_NEWTON_STEPS):
+        logs = weight * statistic - price
+        total = float(np.logaddexp.reduce(logs))
+        step = (total - needed) / float(np.exp(logs - total) @ weight)
+        statistic -= step
+        if step <= 1e-12 * statistic:
+            break
+    return statistic
 
 
 def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Floats, Floats]:

@@ -340,5 +340,5 @@ class Bet:
         needed = math.log(len(SHARES) / (alpha * self.weight))
         mean = self.mean[0] + SIZES[:, None] * self.mean[1]
         square = np.maximum(self.square[0] + SIZES[:, None] * self.square[1], 0.0)
-        found = (mean - scipy.stats.norm.isf(DEFAULT_MISS) * np.sqrt(square) >= needed).any(axis=1)
+        found = (mean + scipy.special.ndtri(DEFAULT_MISS) * np.sqrt(square) >= needed).any(axis=1)
         return float(SIZES[found.argmax()]) * self.largest if found.any() else math.inf

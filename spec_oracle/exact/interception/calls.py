@@ -261,6 +261,8 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
     """Return ``result`` with pending integers decided; raises `CannotTraceError` for noise in it."""
     if type(result) in _NUMBERS:  # most of what is returned
         return result
+    if type(result) is list and _NUMBERS.issuperset(map(type, result)):
+        return result[:]
     if isinstance(result, Symbol):
         return result.settled("return value")
     if isinstance(result, str) and TEXT in result:

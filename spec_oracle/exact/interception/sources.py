@@ -11,7 +11,7 @@ same numbers.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -34,6 +34,9 @@ _MANY_SEEDS: Final = 2**24
 
 _MANY_NOISES: Final = 64
 """Noises of one array from which on they are made when one of them is looked at."""
+
+_KEPT: Final = 64
+"""The longest weights of which is kept whether they leave a choice: runs ask for the same again and again."""
 
 _MOST_FORMULAS: Final = 64
 _FORMULAS: Final[dict[maps.Chain, maps.Chain]] = {}
@@ -137,7 +140,9 @@ def from_stream(position: object, name: str, draw: Callable[[], T]) -> T:
     run = active_run.get()
     if run is None or run.tape is not None or not isinstance(source(), Traced):
         return draw()
-    tape: _Tape = run.tapes.setdefault(position, _Tape(name))
+    tape: _Tape | None = run.tapes.get(position)
+    if tape is None:
+        tape = run.tapes[position] = _Tape(name)
     run.tape, tape.place = tape, 0
     tape.name = tape.name if tape.items else name
     try:
@@ -270,11 +275,28 @@ def categorical(weights: Sequence[float] | Law) -> Scalar:
     Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
     """
     law = np.asarray(weights, dtype=np.float64)
-    if not ((law >= 0).all() and 0 < law.sum() < math.inf):
+    asked = law.tobytes()
+    only = _kept_only_index(asked) if law.size <= _KEPT else _only_index(law)
+    if only == _INVALID:
         raise ValueError(f"invalid categorical weights: {weights}")
-    if np.count_nonzero(law) == 1:
-        return int(law.argmax())
-    return _drawn_once(("index", law.tobytes()), lambda: source().later(lambda: source().decide(law)))
+    if only is not None:
+        return only
+    return _drawn_once(("index", asked), lambda: source().later(lambda: source().decide(law)))
+
+
+_INVALID: Final = -1
+
+
+def _only_index(law: Law) -> int | None:
+    """Return the only index that weights leave, None for several, `_INVALID` for what are no weights."""
+    if not ((law >= 0).all() and 0 < law.sum() < math.inf):
+        return _INVALID
+    return int(law.argmax()) if np.count_nonzero(law) == 1 else None
+
+
+@lru_cache(maxsize=4096)
+def _kept_only_index(weights: bytes) -> int | None:
+    return _only_index(np.frombuffer(weights))
 
 
 def distinct(weights: Sequence[float] | Law, count: int) -> list[Scalar]:

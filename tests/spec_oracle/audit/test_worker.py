@@ -108,3 +108,21 @@ def test_a_closed_output_does_no_harm(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (found,) = audit_apart(["mine_too:closes"], QUICK).subjects
     assert found.verdict is SubjectVerdict.LOSSLESS
+
+
+STARTS = """
+import sys
+from spec_oracle.audit import AuditOptions, audit
+report = audit("mine:verify", options=AuditOptions(budget=1.0, vocab_size=2, draft_length=1))
+print(report.exit_code, *({"scipy.stats"} & {*sys.modules}))
+"""
+
+
+def test_a_default_audit_starts_without_what_only_defects_need(tmp_path):
+    """The first verdict waits for all that is imported: scipy.stats takes most of a second."""
+    (tmp_path / "mine.py").write_text(RIGHT)
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split()[1:] == []
+    assert done.stdout.strip().isdigit()

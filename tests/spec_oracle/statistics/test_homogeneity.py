@@ -1,7 +1,8 @@
 """Two samples of one law are rarely told apart; two laws as far apart as is stated are."""
 
 import numpy as np
-from scipy.stats import binom
+import pytest
+from scipy.stats import binom, chi2_contingency
 
 from spec_oracle.statistics import homogeneity
 
@@ -36,3 +37,10 @@ def test_one_cell_detects_nothing():
     assert result.passed
     assert result.smallest_detectable_tv == np.inf
     assert "1 cells" in str(result)
+
+
+@pytest.mark.parametrize("second", [[900, 750, 600, 450, 300], [400, 310, 200, 190, 100]])
+def test_the_p_value_is_that_of_scipy(second):
+    first = [900, 750, 600, 450, 300]
+    expected = chi2_contingency([first, second], correction=False, lambda_="log-likelihood").pvalue
+    assert homogeneity(first, second, alpha=0.01).p_value == pytest.approx(expected, rel=1e-9)

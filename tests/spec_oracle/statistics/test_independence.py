@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 from spec_oracle.statistics.independence import (
+    _missed,
+    _needed,
     coincidence_bound,
     coincidence_p_value,
     coincidences,
@@ -149,3 +151,14 @@ def test_too_little_finds_nothing():
     assert coupling_found_by_signs(3, outcomes, alpha=ALPHA) == math.inf
     assert coupling_found_by_coincidences(3, outcomes, alpha=ALPHA) == math.inf
     assert coupling_found_by_signs(300, np.zeros((2, 4), dtype=int), alpha=ALPHA) == math.inf
+
+
+@pytest.mark.parametrize("chance", [0.5, 0.03, 0.999, 1.0])
+@pytest.mark.parametrize("coins", [0, 1, 7, 300, 100_000])
+@pytest.mark.parametrize("alpha", [0.05, 1e-6, 1e-9])
+def test_the_heads_that_are_needed_and_how_often_they_are_missed_are_those_of_scipy(alpha, coins, chance):
+    needed = _needed(alpha, coins, chance)
+    assert needed == stats.binom.isf(alpha, coins, chance) + 1
+    for other in (0.001, 0.5, 0.9, 1.0):
+        expected = stats.binom.cdf(needed - 1, coins, other)
+        assert _missed(needed, coins, other) == pytest.approx(expected, rel=1e-9, abs=1e-300)

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import xlogy
-from scipy.stats import binom, chi2
+from scipy.optimize import brentq
+from scipy.special import logsumexp, xlogy
+from scipy.stats import binom, chi2, ncx2
 
 from spec_oracle import statistics
 from spec_oracle.errors import InvalidInputError
@@ -179,3 +180,24 @@ def test_no_number_of_draws_finds_mass_that_the_law_leaves_open(slack):
     assert slack / 4 < found[2] < found[1]
     with pytest.raises(InvalidInputError, match="too small to be detected"):
         draws_needed_by_g(found[2] / 2, law, alpha=1e-7, slack=slack)
+
+
+@pytest.mark.parametrize(("alpha", "miss"), [(1e-6, 1e-3), (1e-9, 0.05), (0.05, 1e-6)])
+@pytest.mark.parametrize("draws", [5_000, 10_000_000])
+@pytest.mark.parametrize("law", [SKEWED, UNIFORM])
+def test_the_detectable_tv_is_the_one_that_root_searches_find(law, draws, alpha, miss):
+    """As the formulas say it: the evidence reaches 1 / alpha, then a chi-square variable stays below."""
+    cells = len(law)
+    a = statistics.e_process.concentrations(cells)
+
+    def shortfall(statistic):
+        logs = statistic / 2 * draws / (draws + a) - (cells - 1) / 2 * np.log1p(draws / a)
+        return logsumexp(logs) - math.log(len(a)) + math.log(alpha)
+
+    reached = brentq(shortfall, 0.0, 1e6, xtol=1e-12, rtol=1e-14)
+    for threshold, found in (
+        (reached, smallest_detectable_tv_by_joint_e_process([draws], [law], alpha=alpha, miss=miss)),
+        (chi2.isf(alpha, cells - 1), smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss)),
+    ):
+        noncentrality = brentq(lambda x, t=threshold: ncx2.cdf(t, cells - 1, x) - miss, 0.0, 1e4, rtol=1e-14)
+        assert found == pytest.approx(math.sqrt(noncentrality / (4 * draws)), rel=1e-8)
