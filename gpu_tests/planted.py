@@ -92,11 +92,15 @@ class RejectedLeftInCache(ObservedBatch):
 
 @dataclass
 class DraftsOfAnotherTemperature(ObservedBatch):
-    """Drafts are sampled at temperature 0.7, and reported at temperature 1."""
+    """Drafts are sampled at temperature 2, and reported at temperature 1.
+
+    On SmolLM2 with its first 27 layers a token is off by 0.25 in total variation; at temperature 0.7 by 0.05,
+    less than a run detects.
+    """
 
     def sample_children(self, rows, tokens):
-        sharper = rows ** (1 / 0.7)
-        return super().sample_children(sharper / sharper.sum(-1, keepdim=True), tokens)
+        flatter = rows.sqrt()
+        return super().sample_children(flatter / flatter.sum(-1, keepdim=True), tokens)
 
 
 PLANTED: dict[str, dict[str, Any]] = {
