@@ -414,7 +414,7 @@ def imported(name: str) -> object:
         thing: object = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(thing, part):
-            public = [each for each in dir(thing) if callable(getattr(thing, each)) and each[0] != "_"]
+            public = [each for each in dir(thing) if each[0] != "_" and callable(getattr(thing, each, None))]
             raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
         thing = getattr(thing, part)
     return thing
