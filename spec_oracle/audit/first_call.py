@@ -29,17 +29,22 @@ BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
 
-TENSORS: Final = ("torch", "tensors")
-ARRAYS: Final = ("numpy", "numpy arrays")
-"""Libraries, and what code takes that works in them."""
-
-_OPTION: Final = re.compile(r"`(--array \w+)` gives it")
+_GIVEN: Final = {"numpy": "numpy arrays", "torch": "tensors"}
+"""What code is given that works in a library."""
 
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """Errors about numpy arrays in the place of tensors."""
 
 _MISTAKEN: Final = 0.5
 """Share of requests with impossible values from which on the wrapper is wrong, rather than its decisions."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A mistake in one sentence, and the option of the command that mends it, "" where none does."""
+
+    says: str
+    option: str = ""
 
 
 @dataclass
@@ -59,7 +64,7 @@ class FirstCall:
         left_out = self.leaves_out or left_out
         is_rule = isinstance(self.subject, RuleSubject) and not left_out and check.name in self.suite
         if is_rule and self._own_randomness:
-            return self._broken(check, self._own_randomness)
+            return self._broken(check, Fault(self._own_randomness))
         try:
             found = run_check(check, self.suite, self.subject, self.context, left_out)
         except Exception:
@@ -82,23 +87,21 @@ class FirstCall:
         return own_randomness(self.subject, self.context) if isinstance(self.subject, RuleSubject) else ""
 
     @cached_property
-    def _fault(self) -> str:
-        """The mistake of the subject in an ordinary call, "" where it makes none or the call does not end."""
+    def _fault(self) -> Fault | None:
+        """The mistake of the subject in an ordinary call, None where it makes none or does not end."""
         try:
             return fault_of(self.subject, self.context.seed)
         except CallEndedError:
             self.leaves_out = ENDLESS
-            return ""
+            return None
 
-    def _broken(self, check: Check, fault: str) -> CheckResult:
+    def _broken(self, check: Check, fault: Fault) -> CheckResult:
         self.leaves_out = BROKEN
-        hint = _OPTION.search(fault)
-        do = Remarks(do=hint[1] if hint else "")
-        return replace(breach(ContractError(fault)), name=check.name, remarks=do)
+        return replace(breach(ContractError(fault.says)), name=check.name, remarks=Remarks(do=fault.option))
 
 
-def fault_of(subject: Subject, seed: int) -> str:
-    """Return the mistake of a subject in an ordinary call, in one sentence; "" where it makes none.
+def fault_of(subject: Subject, seed: int) -> Fault | None:
+    """Return the mistake of a subject in an ordinary call, None where it makes none.
 
     Raises `CallEndedError` where the call does not end.
     """
@@ -107,37 +110,43 @@ def fault_of(subject: Subject, seed: int) -> str:
     except CallEndedError:
         raise
     except ImpossibleOutputError as error:
-        return _with_place(str(error), subject) if error.share >= _MISTAKEN else ""
+        return Fault(_with_place(str(error), subject)) if error.share >= _MISTAKEN else None
     except ContractError as error:
-        return _with_place(str(error), subject)
+        return Fault(_with_place(str(error), subject))
     except SubjectRaisedError as error:
         # Code that ends itself, hangs, or is out of memory, may have no mistake in its wrapper.
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
+        if not (is_mistake or isinstance(error, NoLawError)):
+            return None
         is_called = f"; {subject.call_form}" * bool(subject.call_form)
-        said = f"{_with_place(str(error), subject)}{is_called}{_hint(cause, subject, seed)}"
-        return said if is_mistake or isinstance(error, NoLawError) else ""
+        option, hint = _other_library(cause, subject, seed)
+        return Fault(f"{_with_place(str(error), subject)}{is_called}{hint}", option)
     except InvalidInputError:  # a verifier that carries a state has no plain call
-        return ""
-    return ""
+        return None
+    return None
 
 
-def _hint(cause: BaseException | None, subject: Subject, seed: int) -> str:
-    """Return a hint for code that takes arrays of the other library: it says so, or ends well with them."""
+def _other_library(cause: BaseException | None, subject: Subject, seed: int) -> tuple[str, str]:
+    """Return the option and a hint for code that takes the arrays of the other library, "" for other code.
+
+    It says so, or a call with these ends well.
+    """
     if not isinstance(subject, SamplerSubject):
-        return ""
-    is_numpy = subject.code.array == "numpy"
-    given, other, wanted = ("numpy arrays", *TENSORS) if is_numpy else ("tensors", *ARRAYS)
-    hint = f"; it is given {given}: `--array {other}` gives it {wanted}"
-    if is_numpy and isinstance(cause, TypeError | AttributeError) and _TENSORS.search(str(cause)):
-        return hint
+        return "", ""
+    array = subject.code.array
+    other = "torch" if array == "numpy" else "numpy"
+    option = f"--array {other}"
+    found = option, f"; it is given {_GIVEN[array]}: `{option}` gives it {_GIVEN[other]}"
+    if array == "numpy" and isinstance(cause, TypeError | AttributeError) and _TENSORS.search(str(cause)):
+        return found
     if "torch" not in sys.modules:
-        return ""
+        return "", ""
     try:
         replace(subject, code=replace(subject.code, array=other, device="cpu")).plain_call(seed)
     except SpecOracleError:
-        return ""
-    return hint
+        return "", ""
+    return found
 
 
 def _with_place(says: str, subject: Subject) -> str:

@@ -168,7 +168,7 @@ def first_clause(check: CheckResult) -> str:
     first, *others = check.detail.split("; ")
     if len(check.detail) <= _LONG or not others or check.cause is Cause.BROKEN_CONTRACT:
         return check.detail  # of a broken contract with the form of the call, however long
-    return f"{first} (and {len(others)} more such finding{'s' * (len(others) > 1)}: -v)"
+    return f"{first} (and {plural(len(others), 'more such finding')}: -v)"
 
 
 def again_lines(check: CheckResult) -> list[str]:

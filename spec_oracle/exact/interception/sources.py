@@ -275,13 +275,12 @@ def categorical(weights: Sequence[float] | Law) -> Scalar:
     Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
     """
     law = np.asarray(weights, dtype=np.float64)
-    asked = law.tobytes()
-    only = _kept_only_index(asked) if law.size <= _KEPT else _only_index(law)
+    only = _kept_only_index(law.tobytes()) if law.size <= _KEPT else _only_index(law)
     if only == _INVALID:
         raise ValueError(f"invalid categorical weights: {weights}")
     if only is not None:
         return only
-    return _drawn_once(("index", asked), lambda: source().later(lambda: source().decide(law)))
+    return _drawn_once(("index", law.tobytes()), lambda: source().later(lambda: source().decide(law)))
 
 
 _INVALID: Final = -1
