@@ -1,7 +1,6 @@
 """The process in which one subject is audited: what it runs, how it is confined, and the journal it keeps."""
 
 import ctypes
-import gc
 import multiprocessing
 import os
 import pickle
@@ -44,7 +43,7 @@ def start_method(names: Sequence[str], options: Sequence[AuditOptions]) -> objec
     )
     # For the figures at the end of each report: of a single one, its first verdict does not wait for them.
     late = ["scipy.optimize", "scipy.sparse"] if len(names) > 1 else []
-    ours = ["spec_oracle.audit.fork_server", "spec_oracle.audit.worker", "scipy.special"]
+    ours = ["spec_oracle.audit.worker", "scipy.special"]
     context.set_forkserver_preload([*ours, *late, *libraries])
     return context
 
@@ -65,8 +64,6 @@ def audited(
     Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be. ``memory`` in
     GiB, None for any; ``writes_imports``: whether digests of what the code imported are left in ``folder``.
     """
-    gc.freeze()
-    gc.enable()
     started = time.time()
     folder.mkdir()
     os.chdir(where)
