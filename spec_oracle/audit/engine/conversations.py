@@ -8,12 +8,14 @@ The tokens of each turn but the first are compared with their rows. What is gene
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
 something, the same prompts are given to copies of the engine that have generated nothing, and decode without
 speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
-whatever its rows say.
+whatever its rows say. Where decoding without speculation differs after short prompts already, it does not
+know either where a prompt ends, and the copies speculate.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -54,6 +56,9 @@ _PLACES: Final = 8
 
 _CELLS: Final = 5
 """Cells of a token: the likeliest ones by its row, and all others."""
+
+_SHORT: Final = 3.0
+"""Short prompts go on from the first one with up to 8 tokens, as powers of two."""
 
 
 class Turn(NamedTuple):
@@ -151,42 +156,82 @@ def _beside_unused(
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
-    end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
-    counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
-    is_plain = all(case.code.has("generate_plain") for case in able)
-    method = "generate_plain" if is_plain else "generate"
-    for number in range(CONVERSATION_PAIRS):
-        case = able[number % len(able)]
-        for turn in _conversation(case, rng, [], _PLACES):
-            request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
-            asked = replace(asked_of(case.code, [[request]], method, rng), fresh=True)
-            try:
-                (completion,) = asked.many(1)
-            except SubjectRaisedError as error:
-                return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
-            alone = _turn(case, turn.after, turn.prompt, turn.tokens, completion[:_PLACES])
-            for own, came in zip(counts, (turn.came, alone.came), strict=True):
-                own[turn.after, np.arange(len(came)), np.minimum(came, _CELLS - 1)] += 1
-            pairs += 1
-        if pairs >= CONVERSATION_PAIRS or time.process_time() > end:
-            break
-    groups = [(after, place) for after in range(len(_AFTER)) for place in range(_PLACES)]
-    each = {group: homogeneity(*counts[:, *group], alpha=rate / len(groups)) for group in groups}
-    (after, place), worst = min(each.items(), key=lambda one: one[1].p_value)
-    if worst.passed:
-        alike = f"{odd}: {pairs:,} are distributed as those of unused copies of the engine"
+    has_plain = all(case.code.has("generate_plain") for case in able)
+    plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
+    short, talks = partial(_after_short, rng=rng), partial(_conversation, rng=rng, notes=[], places=_PLACES)
+    try:
+        is_plain = has_plain and _compared(short, plain, able, context, CONVERSATIONS_SCREEN).passed
+        found = _compared(talks, plain if is_plain else unused, able, context, rate)
+    except SubjectRaisedError as error:
+        return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
+    if found.passed:
+        alike = f"{odd}: {found.pairs:,} are distributed as those of unused copies of the engine"
         if is_plain:
             return remarked(passed(""), scope=(f"{alike} without speculation",))
-        return remarked(
-            passed(""), scope=(alike,), notes=(f"long-texts: {odd}; generate_plain would decide it",)
-        )
+        decides = "generate_plain would decide it"
+        if has_plain:
+            decides = "generate_plain does not decide it: after short prompts it differs already"
+        return remarked(passed(""), scope=(alike,), notes=(f"long-texts: {odd}; {decides}",))
     other = (
         "without speculation after the same prompt"
         if is_plain
         else "after the same prompt by a copy of the engine that has generated nothing"
     )
     detail = (
-        f"{pairs:,} later turns of conversations: after {_AFTER[after]} token {place + 1} of a turn is "
-        f"distributed otherwise than {other}"
+        f"{found.pairs:,} later turns of conversations: after {_AFTER[found.after]} token "
+        f"{found.place + 1} of a turn is distributed otherwise than {other}"
     )
-    return failed(detail, draws=2 * pairs, alpha=rate, how=How.SAMPLED)
+    return failed(detail, draws=2 * found.pairs, alpha=rate, how=How.SAMPLED)
+
+
+class Compared(NamedTuple):
+    """The turns that differ most of so many ``pairs``: what these come ``after``, and where they differ."""
+
+    pairs: int
+    after: int
+    place: int
+    passed: bool
+
+
+def _compared(
+    talks: Callable[[Case], Iterator[Turn]],
+    alone: Callable[[Case, Turn], Turn],
+    able: Sequence[Case],
+    context: Context,
+    rate: float,
+) -> Compared:
+    """Compare turns, place by place, with those of copies ``alone``, at a false-alarm rate.
+
+    Raises `SubjectRaisedError` where a copy does.
+    """
+    end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
+    counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
+    for number in range(CONVERSATION_PAIRS):
+        case = able[number % len(able)]
+        for turn in talks(case):
+            for own, came in zip(counts, (turn.came, alone(case, turn).came), strict=True):
+                own[turn.after, np.arange(len(came)), np.minimum(came, _CELLS - 1)] += 1
+            pairs += 1
+        if pairs >= CONVERSATION_PAIRS or time.process_time() > end:
+            break
+    groups = [(after, place) for after in range(len(_AFTER)) for place in range(_PLACES)]
+    each = {group: homogeneity(*counts[:, *group], alpha=rate / len(groups)) for group in groups}
+    worst = min(each, key=lambda group: each[group].p_value)
+    return Compared(pairs, *worst, each[worst].passed)
+
+
+def _by_copy(method: str, rng: np.random.Generator, case: Case, turn: Turn) -> Turn:
+    """Return the turn by a copy of the engine that has generated nothing."""
+    request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
+    (completion,) = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
+    return _turn(case, turn.after, turn.prompt, turn.tokens, completion[:_PLACES])
+
+
+def _after_short(case: Case, rng: np.random.Generator) -> Iterator[Turn]:
+    """Yield a turn of an unused copy after a prompt that goes on with a few tokens."""
+    asked = EngineRequest(case.prompt, int(2.0 ** rng.uniform(0.0, _SHORT)), seeded=True)
+    (reply,) = replace(asked_of(case.code, [[asked]], "generate", rng), fresh=True).many(1)
+    turn = Turn(
+        0, (*case.prompt, *reply, new_token(case)), _PLACES, (), np.empty((0, 0)), np.empty(0, np.int64)
+    )
+    yield _by_copy("generate", rng, case, turn)

@@ -1,5 +1,7 @@
 """Conversations of many turns: what is lost of a long text shows, and right engines stand."""
 
+import random
+
 import pytest
 
 from lab.specimens.registry import specimens
@@ -86,6 +88,24 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decod
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")
     assert not found.remarks.notes
+
+
+class PlainByRows(engines.CountsFromThePrompt):
+    """Decodes without speculation by its rows, which do not know where a prompt ends."""
+
+    def generate_plain(self, prompt, max_new_tokens, seed=None):
+        self.source, text = random.Random(seed), list(prompt)
+        while len(text) < len(prompt) + max_new_tokens:
+            text.append(self.draw(self.next_token_probs(text)))
+        return text[len(prompt) :]
+
+
+def test_plain_decoding_by_rows_decides_nothing(monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=2500)
+    found = judged(PlainByRows())
+    assert found.status is Status.PASSED
+    assert found.remarks.scope[0].endswith("unused copies of the engine")
+    assert found.remarks.notes[0].endswith("after short prompts it differs already")
 
 
 class WithoutSeed(engines.CountsFromThePrompt):
