@@ -30,7 +30,9 @@ from spec_oracle.exact.completions import Ids
 
 ENGINE_SIZES: Final = (3, 5, 8)  # Sizes of the larger batches that are sampled, without seeds and with them.
 ENGINE_TWO_SHARE: Final = 0.5  # Share of the budget for pairs, where they are sampled.
-ENGINE_LARGER_SHARE: Final = 0.4  # Share of the budget that these samples may take.
+ENGINE_LARGER_SHARE: Final = 0.3  # Share of the budget that these samples may take.
+# TV between traced and uninstrumented requests after a batch that samples should detect; pairs detect less.
+AFTER_CONFIRMING_TV: Final = 0.2
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
 SMALL_VOCABULARY = 3
@@ -78,7 +80,8 @@ def _alone_after(cases: Sequence[Case], requests: Requests, rate: float) -> Chec
     context = replace(requests.context, rate=rate)
     calls = [(one, [_requests(one, cases, size, 1) for size in (2, 1)]) for one in first_prompts(cases)]
     asked = [requests.calls(case, some, group="a request after a batch") for case, some in calls]
-    found = requests.find(asked, context, requests.effort(), ways=FoundBy.TRACED)
+    effort = replace(requests.effort(), confirming=AFTER_CONFIRMING_TV)
+    found = requests.find(asked, context, effort, ways=FoundBy.TRACED)
     return found if found.how else passed("")
 
 
