@@ -137,6 +137,11 @@ class EngineCode:
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
 
+    def abandon(self, engine: object) -> None:
+        """Go on with a copy of it if ``engine`` is this one: a call of it was given up half-way."""
+        if engine is self.engine and self.unused is not None:
+            object.__setattr__(self, "engine", copy_of(self.unused))
+
     @cached_property
     def vocab_size(self) -> int:
         """Number of tokens, V."""

@@ -52,8 +52,12 @@ class Asked:
         engine = copy_of(self.code.unused) if self.fresh else self.code.engine
         if engine is None:
             raise NotTracedError("it changes between generations and cannot be copied")
-        with speculation_seen(engine) as seen, raising():
-            returned = self.call(engine, seed)
+        try:
+            with speculation_seen(engine) as seen, raising():
+                returned = self.call(engine, seed)
+        except BaseException:
+            self.code.abandon(engine)
+            raise
         return returned, seen()
 
     def many(self, count: int, seeds: Callable[[], Iterator[int]] | None = None) -> list[Any]:
