@@ -40,7 +40,7 @@ from verifiers import Siblings
 
 # TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
-CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+CONFIRMING_SHARE: Final = 0.02  # Share of the budget that these samples may take.
 # Requests of one call of the screening; calls of the test that decides grow to ten times as many.
 SAMPLER_BATCH: Final = 1000
 SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
