@@ -1,19 +1,23 @@
-"""How long audits take beside an earlier commit: ``python -m lab.benchmarks.audits [COMMIT [COMMIT]]``.
+"""Time of audits and tests beside an earlier commit: ``python -m lab.benchmarks.audits [COMMIT [COMMIT]]``.
 
 The earlier one is that before the house was rebuilt unless it is given. Both commits are checked out into a
 temporary folder and audit the same code in turns, each in a process of its own, in the environment of this
-one. Times are of wall clock, as the budgets of audits are, so that the machine must be idle.
+one; then each runs its tests on two cores. Times of audits are of wall clock, as their budgets are, so that
+the machine must be idle; those of first verdicts and of tests are of processors, all processes together.
 """
 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import psutil
 
 from lab.benchmarks.measure import hardware, table
 
@@ -87,6 +91,41 @@ def audited(words, folder, path, report):
     return time.monotonic() - started, code.returncode
 
 
+def first_verdict(words, folder, path):
+    """Return the seconds of processor time, of all processes, until the first check has its result."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(path / folder)])}
+    command = [sys.executable, "-m", "spec_oracle", "audit", *words]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=path / folder, env=environment, text=True, **pipes) as process:
+        next(line for line in process.stderr if "joint" in line)
+        own = psutil.Process(process.pid)
+        spent = [one.cpu_times() for one in (own, *own.children(recursive=True))]
+        process.terminate()
+    return sum(one.user + one.system for one in spent)
+
+
+def tested(path):
+    """Run the tests of the commit at ``path``; return seconds of wall clock, of processors, and the end."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "worksteal",
+        "-p",
+        "no:cacheprovider",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(path)}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(command, cwd=path, env=environment, capture_output=True, check=False, text=True)
+    seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, spent, done.stdout.strip().rpartition("\n")[2]
+
+
 def verdicts(report):
     """Return how many subjects have which verdict, in words."""
     found = [one["verdict"] for one in json.loads(Path(report).read_text("utf-8"))["subjects"]]
@@ -108,6 +147,24 @@ def rows(commits, subjects):
             yield name, old, new, new / old, before, after
 
 
+def first_rows(commits, subjects, rounds=3):
+    """Yield a row for each subject: the least time until the first verdict, the commits by turns."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = [stack.enter_context(checkout(commit, folder)) for commit in commits]
+        for name in subjects:
+            turns = [[first_verdict(*SUBJECTS[name], path) for path in paths] for _ in range(rounds)]
+            old, new = map(min, zip(*turns, strict=True))
+            yield name, old, new, new / old
+
+
+def test_rows(commits):
+    """Yield a row for the tests of each commit."""
+    with tempfile.TemporaryDirectory() as folder:
+        for commit in commits:
+            with checkout(commit, folder) as path:
+                yield _short(commit), *tested(path)
+
+
 def _short(commit):
     command = ["git", "rev-parse", "--short=8", commit]
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout.strip()
@@ -124,6 +181,17 @@ def lines(commits=(BEFORE, "HEAD"), subjects=tuple(SUBJECTS)[:-1]):
     yield from table(
         ("audit of", "before", "after", "ratio", "verdicts before", "after"), rows(commits, subjects)
     )
+    yield ""
+    yield "Seconds of processor time, of all processes, until the first check has its result; least of three."
+    yield "Of these, torch's import takes more than one."
+    yield ""
+    yield from table(("audit of", "before", "after", "ratio"), first_rows(commits, tuple(SUBJECTS)[:2]))
+    yield ""
+    yield "## Tests"
+    yield ""
+    yield "What `make test` runs, on two cores, once: seconds of wall clock, and of processor time."
+    yield ""
+    yield from table(("commit", "wall clock", "processors", "end"), test_rows(commits))
 
 
 def main():
