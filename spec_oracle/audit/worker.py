@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -45,6 +46,9 @@ def start_method(names: Sequence[str], options: Sequence[AuditOptions]) -> objec
     late = ["scipy.optimize", "scipy.sparse"] if len(names) > 1 else []
     ours = ["spec_oracle.audit.worker", "scipy.special"]
     context.set_forkserver_preload([*ours, *late, *libraries])
+    # It imports from where it starts, too: a file of the user's there must not pass for a library.
+    with chdir(Path(__file__).parents[2]):
+        forkserver.ensure_running()
     return context
 
 
