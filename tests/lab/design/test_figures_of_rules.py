@@ -64,7 +64,8 @@ DECLARED = [one for one in COMBINATIONS if drafting_of(verifiers.get(one.rule)) 
 @pytest.mark.parametrize(("vocab", "length", "paths"), SIZES)
 @pytest.mark.parametrize("one", DECLARED, ids=lambda one: one.rule)
 def test_paths_of_one_length(one, vocab, length, paths, kind):
-    count = 1 if one.takes == "path" else paths
+    most = vocab if one.drafting is Siblings.TOP_AND_SAMPLED else paths  # its drafts are distinct
+    count = 1 if one.takes == "path" else min(paths, most)
     instance, shape = toy(kind, vocab, length), FanOuts((count, *[1] * (length - 1)))
     assert one.figure(Models.of(instance, exact=True))(shape) == enumerated(one.rule, instance, count)
 
@@ -77,8 +78,10 @@ def test_laws_of_one_step_are_those_of_the_rules(rule, kind):
         steps = steps_in_turn(rule, models)
     else:
         steps = canonical_steps(models) if rule == "canonical" else balanced_steps(models, tested=True)
+    met = np.asarray(models.reachable[1] > 0, dtype=bool)  # no rule is run where the target never comes
     for drafts in (1, 2, 3):
-        assert (steps(1, drafts) == steps_of(rule, Siblings.INDEPENDENT, models)(1, drafts)).all()
+        law = steps_of(rule, Siblings.INDEPENDENT, models)(1, drafts)
+        assert (steps(1, drafts)[met] == law[met]).all()
 
 
 def one_step(rule, models, drafts):
