@@ -76,7 +76,7 @@ def test_a_check_of_another_kind_is_in_the_report_where_no_other_is_named(named,
 )
 def test_a_check_runs_or_says_why_not(kind, check):
     # A server's budget is that of all its checks together, from the first one on.
-    budget = {"server": 600.0, "engine": 2.0}.get(kind, 20.0)
+    budget = {"server": 600.0, "engine": 1.0}.get(kind, 20.0)
     context = Context(budget=budget, inputs=Inputs(2, 1), shapes=ShapeLimits(most=2))
     result = run_check(CHECKS[check], ALL[kind], SUBJECTS[kind], context)
     assert result.name == check

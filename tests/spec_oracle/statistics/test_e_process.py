@@ -11,8 +11,8 @@ LAW = np.array([0.4, 0.3, 0.2, 0.07, 0.03])
 
 
 def test_null_runs_cross_one_over_alpha_in_no_more_than_alpha_of_cases():
-    """2,000 runs, each looked at over 100 times, at ever longer intervals. False alarm: 1e-9."""
-    runs = 2000
+    """1,000 runs, each looked at over 100 times, at ever longer intervals. False alarm: 1e-9."""
+    runs = 1000
     looks = np.unique(np.geomspace(1, 20_000, 150).astype(int))
     increments = np.diff(looks, prepend=0)
     counts = (

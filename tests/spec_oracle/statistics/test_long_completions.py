@@ -79,7 +79,7 @@ def false_alarms(runs, rate, **options):
     return sum(run(seed, 192, **options).p_value <= rate for seed in range(runs))
 
 
-@pytest.mark.parametrize(("runs", "options"), [(100, {}), (25, {"wrong": 0.1, "doubt": 0.1})])
+@pytest.mark.parametrize(("runs", "options"), [(60, {}), (25, {"wrong": 0.1, "doubt": 0.1})])
 def test_right_completions_are_called_wrong_within_the_rate(runs, options):
     assert false_alarms(runs, 0.1, **options) <= stats.binom.isf(1e-6, runs, 0.1)
 
