@@ -9,7 +9,7 @@ import pytest
 
 from docs import site_pages
 from tests.strategies import at_night
-from tests.test_layers import LAYERS, trees
+from tests.test_layers import LAYERS
 
 ROOT = Path(__file__).parents[2]
 THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
@@ -41,11 +41,18 @@ def layers_table():
     rows = ["| layer | package | what it does |", "|---|---|---|"]
     for number, layer in reversed([*enumerate(LAYERS, 1)]):
         for place, name in enumerate(sorted(layer)):
-            tree = trees().get(name) or trees()[f"{name}.__main__"]
-            told = " ".join(ast.get_docstring(tree).split("\n\n")[0].split())
+            told = " ".join(docstring_of(name).split("\n\n")[0].split())
             cell = told.replace("``", "`").replace("|", "\\|")
             rows.append(f"| {'' if place else number} | `{name}` | {cell} |")
     return "\n".join(rows) + "\n"
+
+
+def docstring_of(name):
+    """Return the docstring of a module, or of the package or command of that name."""
+    folder = ROOT.joinpath(*name.split("."))
+    files = (folder.with_suffix(".py"), folder / "__init__.py", folder / "__main__.py")
+    told = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) for file in files if file.exists())
+    return next(filter(None, told))
 
 
 def test_the_architecture_shows_the_layers():
