@@ -8,8 +8,8 @@ The tokens of each turn but the first are compared with their rows. What is gene
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
 something, the same prompts are given to copies of the engine that have generated nothing, and decode without
 speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
-whatever its rows say. Where decoding without speculation differs after short prompts already, it does not
-know either where a prompt ends, and the copies speculate.
+whatever its rows say. Decoding without speculation may not know either where a prompt ends: where it asks
+``next_token_probs``, or differs after short prompts already. The copies then speculate.
 """
 
 import time
@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest, asked_of
 from spec_oracle.audit.engine.turns import new_token
 from spec_oracle.audit.results import CheckResult, How, failed, passed, remarked
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import as_float64, copy_of
 from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import homogeneity
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, by_probability, joined
@@ -57,8 +59,11 @@ _PLACES: Final = 8
 _CELLS: Final = 5
 """Cells of a token: the likeliest ones by its row, and all others."""
 
-_SHORT: Final = 3.0
-"""Short prompts go on from the first one with up to 8 tokens, as powers of two."""
+_SHORT: Final = 2.0
+"""Short prompts go on from the first one with up to 4 tokens, as powers of two, and a new one."""
+
+_ASKED: Final = 30
+"""Completions that show whether decoding without speculation asks for rows."""
 
 
 class Turn(NamedTuple):
@@ -101,7 +106,7 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
     if is_odd:
-        return _beside_unused(firsts, context, rate, what, rng)
+        return _beside_unused(firsts, tolerance, context, rate, what, rng)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
@@ -146,7 +151,12 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
 
 
 def _beside_unused(
-    firsts: Sequence[Case], context: Context, rate: float, what: str, rng: np.random.Generator
+    firsts: Sequence[Case],
+    tolerance: float,
+    context: Context,
+    rate: float,
+    what: str,
+    rng: np.random.Generator,
 ) -> CheckResult:
     """Compare later turns with those of unused copies after the same prompts, place by place.
 
@@ -158,9 +168,10 @@ def _beside_unused(
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
     has_plain = all(case.code.has("generate_plain") for case in able)
     plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
-    short, talks = partial(_after_short, rng=rng), partial(_conversation, rng=rng, notes=[], places=_PLACES)
+    talks = partial(_conversation, rng=rng, notes=[], places=_PLACES)
     try:
-        is_plain = has_plain and _compared(short, plain, able, context, CONVERSATIONS_SCREEN).passed
+        why_not = _ignores_prompts(able, tolerance, context, rng) if has_plain else ""
+        is_plain = has_plain and not why_not
         found = _compared(talks, plain if is_plain else unused, able, context, rate)
     except SubjectRaisedError as error:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
@@ -170,7 +181,7 @@ def _beside_unused(
             return remarked(passed(""), scope=(f"{alike} without speculation",))
         decides = "generate_plain would decide it"
         if has_plain:
-            decides = "generate_plain does not decide it: after short prompts it differs already"
+            decides = f"generate_plain does not decide it: {why_not}"
         return remarked(passed(""), scope=(alike,), notes=(f"long-texts: {odd}; {decides}",))
     other = (
         "without speculation after the same prompt"
@@ -220,18 +231,71 @@ def _compared(
     return Compared(pairs, *worst, each[worst].passed)
 
 
-def _by_copy(method: str, rng: np.random.Generator, case: Case, turn: Turn) -> Turn:
+def _ignores_prompts(
+    able: Sequence[Case], tolerance: float, context: Context, rng: np.random.Generator
+) -> str:
+    """Return why decoding without speculation does not know where a prompt ends, "" if it may know."""
+    if any(_asks_rows(case, rng) for case in able):
+        return "it asks next_token_probs"
+    short, plain = partial(_after_short, _PLACES, rng), partial(_by_copy, "generate_plain", rng)
+    odd = partial(_contradict_rows, able, tolerance, context, rng)
+    is_other = not _compared(short, plain, able, context, CONVERSATIONS_SCREEN).passed
+    if is_other or (odd("generate") and not odd("generate_plain")):
+        return "after short prompts it differs already"
+    return ""
+
+
+def _asks_rows(case: Case, rng: np.random.Generator) -> bool:
+    """Whether decoding without speculation, after another prompt, takes its rows from `next_token_probs`."""
+    prompt, engine = (*case.prompt, new_token(case)), copy_of(case.code.unused)
+    rows, seen = engine.next_token_probs, list[bool]()
+
+    def told(context: Sequence[int]) -> Any:
+        row = rows(context)
+        seen.append(np.array_equal(as_float64(row), as_float64(case.code.returned((*map(int, context),)))))
+        return row
+
+    requests = [[EngineRequest(prompt, _PLACES, seeded=True)]] * _ASKED
+    try:
+        with raising(), mock.patch.object(engine, "next_token_probs", told):
+            asked_of(case.code, requests, "generate_plain", rng).call(engine, count(1).__next__)
+    except SubjectRaisedError:
+        return False
+    return bool(seen) and all(seen)
+
+
+def _contradict_rows(
+    able: Sequence[Case], tolerance: float, context: Context, rng: np.random.Generator, method: str
+) -> bool:
+    """Whether long completions of unused copies after short prompts contradict their rows."""
+    evidence = TokenEvidence([], rng, whole_rows=True)
+    end = time.process_time() + CONVERSATIONS_SHARE * context.budget
+    for number in range(CONVERSATIONS):
+        case = able[number % len(able)]
+        for asked in _after_short(CONVERSATION_TOKENS, rng, case):
+            turn = _by_copy(method, rng, case, asked, None)
+            if turn.completion:
+                evidence.add(_scored(turn, tolerance))
+        if evidence.p_value <= CONVERSATIONS_SCREEN / 2 or evidence.impossible:
+            return True
+        if time.process_time() > end:
+            break
+    return False
+
+
+def _by_copy(
+    method: str, rng: np.random.Generator, case: Case, turn: Turn, places: int | None = _PLACES
+) -> Turn:
     """Return the turn by a copy of the engine that has generated nothing."""
     request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
     (completion,) = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
-    return _turn(case, turn.after, turn.prompt, turn.tokens, completion[:_PLACES])
+    return _turn(case, turn.after, turn.prompt, turn.tokens, completion[:places])
 
 
-def _after_short(case: Case, rng: np.random.Generator) -> Iterator[Turn]:
-    """Yield a turn of an unused copy after a prompt that goes on with a few tokens."""
+def _after_short(tokens: int, rng: np.random.Generator, case: Case) -> Iterator[Turn]:
+    """Yield a turn of so many tokens, of an unused copy, after a prompt that goes on with a few tokens."""
     asked = EngineRequest(case.prompt, int(2.0 ** rng.uniform(0.0, _SHORT)), seeded=True)
     (reply,) = replace(asked_of(case.code, [[asked]], "generate", rng), fresh=True).many(1)
-    turn = Turn(
-        0, (*case.prompt, *reply, new_token(case)), _PLACES, (), np.empty((0, 0)), np.empty(0, np.int64)
+    yield Turn(
+        0, (*case.prompt, *reply, new_token(case)), tokens, (), np.empty((0, 0)), np.empty(0, np.int64)
     )
-    yield _by_copy("generate", rng, case, turn)
