@@ -106,7 +106,7 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
     if is_odd:
-        return _beside_unused(firsts, tolerance, context, rate, what, rng)
+        return _beside_unused(firsts, tolerance, context, rate, what)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
@@ -151,17 +151,13 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
 
 
 def _beside_unused(
-    firsts: Sequence[Case],
-    tolerance: float,
-    context: Context,
-    rate: float,
-    what: str,
-    rng: np.random.Generator,
+    firsts: Sequence[Case], tolerance: float, context: Context, rate: float, what: str
 ) -> CheckResult:
     """Compare later turns with those of unused copies after the same prompts, place by place.
 
     The copies decode without speculation where all can: what speculation does after long prompts shows, too.
     """
+    rng = context.stream("engine/long-texts/unused")
     odd = f"{what} contradict next_token_probs, which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
