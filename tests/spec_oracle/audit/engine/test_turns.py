@@ -105,6 +105,28 @@ class OnlyAppends(SessionEngine):
     rewind = None
 
 
+class CountsFromTheReply(SessionEngine):
+    """Has another row for the first token of a reply; rows are told for the prompt of one token."""
+
+    start = 1
+
+    def next_token_probs(self, context):
+        own = super().next_token_probs(context)
+        return [own[-1], *own[:-1]] if len(context) == self.start else own
+
+    verifying = next_token_probs
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.start = self.shown if prompt is None else len(prompt)
+        found = super().generate(prompt, max_new_tokens, seed)
+        self.start = 1
+        return found
+
+
+class CountsFromTheReplyBehindPending(CountsFromTheReply, AppendsBehindPending):
+    """The same, and appends to the cache."""
+
+
 class ForgetsTheSession(SessionEngine):
     """Has methods of these names, and no session."""
 
@@ -118,6 +140,8 @@ class ForgetsTheSession(SessionEngine):
         (SessionEngine, ""),
         (NoPending, ""),
         (OnlyAppends, ""),
+        (CountsFromTheReply, ""),
+        (CountsFromTheReplyBehindPending, "prompt 0, session after append: completion "),
         (AppendsBehindPending, "prompt 0, session after append: completion "),
         (RewindLeavesPending, "prompt 0, session after rewind: completion "),
     ],
