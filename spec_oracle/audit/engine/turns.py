@@ -22,12 +22,12 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import entropy_seen
-from spec_oracle.audit.context import first_failure
+from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, passed, remarked
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.exact.completions import Ids, is_ended, summed
@@ -52,7 +52,8 @@ class GoingOn:
     """A completion of ``first`` tokens, and one of ``then`` tokens of the text that goes on from it.
 
     ``edits`` are those of the session in between; without any the second turn is a request of its own.
-    ``is_left``: the first one is a stream that nobody reads any further.
+    ``is_left``: the first one is a stream that nobody reads any further. ``is_request``: the text after the
+    edits is the prompt of a request, and the session is left alone.
     """
 
     case: Case
@@ -60,6 +61,7 @@ class GoingOn:
     then: int
     edits: Sequence[str] = ()
     is_left: bool = False
+    is_request: bool = False
 
     @property
     def what(self) -> str:
@@ -82,12 +84,13 @@ class GoingOn:
         def both(engine: Any, _: Callable[[], int]) -> list[list[Any]]:
             first = self._first(engine)
             text = self.text(tuple(map(int, first)))
-            for edit in self.edits:
+            edits = () if self.is_request else self.edits
+            for edit in edits:
                 if edit == "rewind":
                     engine.rewind(len(prompt) + len(first) - 1)
                 else:
                     engine.append([text[-1]])
-            return [first, as_list(engine.generate(None if self.edits else [*text], self.then))]
+            return [first, as_list(engine.generate(None if edits else [*text], self.then))]
 
         def checked(found: list[list[Any]]) -> tuple[Ids, ...]:
             first, then = found
@@ -163,7 +166,24 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
         if not found.how:
             notes.append(f"calls: no {wanted[0].what}: {found.detail.removesuffix('; sampled instead')}")
             found = passed("")
+        if (
+            found.status is Status.FAILED
+            and found.how is How.SAMPLED
+            and _are_rows_wrong(requests, wanted, context)
+        ):
+            notes.append(f"calls: {found.detail}; so do requests with the same text as their prompt")
+            found = passed("")
     return remarked(found, notes=(*dict.fromkeys(notes), *found.remarks.notes))
+
+
+def _are_rows_wrong(requests: Requests, wanted: Sequence[GoingOn], context: Context) -> bool:
+    """Whether requests with the text of a session as their prompt contradict the rows, too.
+
+    Rows do not know where a reply begins; samples are compared with nothing else.
+    """
+    asked = [_experiment(requests, replace(one, is_request=True)) for one in wanted if one.edits]
+    sizes = requests.in_addition(ENGINE_TURNS_SHARE)
+    return bool(asked) and requests.find(asked, context, sizes, ways=FoundBy.SAMPLED).status is Status.FAILED
 
 
 def _sessions(case: Case) -> list[GoingOn]:
