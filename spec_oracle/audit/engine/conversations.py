@@ -30,7 +30,7 @@ from spec_oracle.audit.engine.tracer import EngineRequest, asked_of
 from spec_oracle.audit.engine.turns import new_token
 from spec_oracle.audit.results import CheckResult, How, failed, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
-from spec_oracle.contracts.engine import as_float64, copy_of
+from spec_oracle.contracts.engine import ROW_TOLERANCE, as_float64, copy_of
 from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import homogeneity
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, by_probability, joined
@@ -61,6 +61,9 @@ _CELLS: Final = 5
 
 _SHORT: Final = 2.0
 """Short prompts go on from the first one with up to 4 tokens, as powers of two, and a new one."""
+
+_BESIDE: Final = 4
+"""So many times as many completions without speculation show whether these contradict rows, too."""
 
 _ASKED: Final = 30
 """Completions that show whether decoding without speculation asks for rows."""
@@ -106,7 +109,7 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
     if is_odd:
-        return _beside_unused(firsts, tolerance, context, rate, what)
+        return _beside_unused(firsts, Screened(what, tolerance, rng), context, rate)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
@@ -150,15 +153,21 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
     return Scored(turn.masses, turn.came, doubt=tolerance, places=np.arange(len(turn.came)) + 1)
 
 
-def _beside_unused(
-    firsts: Sequence[Case], tolerance: float, context: Context, rate: float, what: str
-) -> CheckResult:
+class Screened(NamedTuple):
+    """Turns, ``what`` in words, that contradict rows; these may be off by ``tolerance``."""
+
+    what: str
+    tolerance: float
+    rng: np.random.Generator
+
+
+def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context, rate: float) -> CheckResult:
     """Compare later turns with those of unused copies after the same prompts, place by place.
 
     The copies decode without speculation where all can: what speculation does after long prompts shows, too.
     """
-    rng = context.stream("engine/long-texts/unused")
-    odd = f"{what} contradict next_token_probs, which does not know where a prompt ends"
+    rng = screened.rng
+    odd = f"{screened.what} contradict next_token_probs, which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
@@ -166,7 +175,7 @@ def _beside_unused(
     plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
     talks = partial(_conversation, rng=rng, notes=[], places=_PLACES)
     try:
-        why_not = _ignores_prompts(able, tolerance, context, rng) if has_plain else ""
+        why_not = _ignores_prompts(able, screened, context) if has_plain else ""
         is_plain = has_plain and not why_not
         found = _compared(talks, plain if is_plain else unused, able, context, rate)
     except SubjectRaisedError as error:
@@ -227,28 +236,28 @@ def _compared(
     return Compared(pairs, *worst, each[worst].passed)
 
 
-def _ignores_prompts(
-    able: Sequence[Case], tolerance: float, context: Context, rng: np.random.Generator
-) -> str:
+def _ignores_prompts(able: Sequence[Case], screened: Screened, context: Context) -> str:
     """Return why decoding without speculation does not know where a prompt ends, "" if it may know."""
+    rng = screened.rng
     if any(_asks_rows(case, rng) for case in able):
         return "it asks next_token_probs"
     short, plain = partial(_after_short, _PLACES, rng), partial(_by_copy, "generate_plain", rng)
-    odd = partial(_contradict_rows, able, tolerance, context, rng)
+    odd = partial(_contradict_rows, able, screened, context)
     is_other = not _compared(short, plain, able, context, CONVERSATIONS_SCREEN).passed
-    if is_other or (odd("generate") and not odd("generate_plain")):
+    if is_other or ((after := odd("generate", CONVERSATIONS)) and not odd("generate_plain", _BESIDE * after)):
         return "after short prompts it differs already"
     return ""
 
 
 def _asks_rows(case: Case, rng: np.random.Generator) -> bool:
     """Whether decoding without speculation, after another prompt, takes its rows from `next_token_probs`."""
-    prompt, engine = (*case.prompt, new_token(case)), copy_of(case.code.unused)
-    rows, seen = engine.next_token_probs, list[bool]()
+    prompt, seen = (*case.prompt, new_token(case)), list[bool]()
+    engine: Any = copy_of(case.code.unused)
+    rows = engine.next_token_probs
 
     def told(context: Sequence[int]) -> Any:
-        row = rows(context)
-        seen.append(np.array_equal(as_float64(row), as_float64(case.code.returned((*map(int, context),)))))
+        row, outside = rows(context), case.code.returned((*map(int, context),))
+        seen.append(np.allclose(as_float64(row), as_float64(outside), rtol=0.0, atol=ROW_TOLERANCE))
         return row
 
     requests = [[EngineRequest(prompt, _PLACES, seeded=True)]] * _ASKED
@@ -261,22 +270,26 @@ def _asks_rows(case: Case, rng: np.random.Generator) -> bool:
 
 
 def _contradict_rows(
-    able: Sequence[Case], tolerance: float, context: Context, rng: np.random.Generator, method: str
-) -> bool:
-    """Whether long completions of unused copies after short prompts contradict their rows."""
+    able: Sequence[Case], screened: Screened, context: Context, method: str, most: int
+) -> int:
+    """Return after how many long completions of unused copies these contradict their rows; 0 if never.
+
+    After short prompts, and at most so many.
+    """
+    rng = screened.rng
     evidence = TokenEvidence([], rng, whole_rows=True)
     end = time.process_time() + CONVERSATIONS_SHARE * context.budget
-    for number in range(CONVERSATIONS):
+    for number in range(most):
         case = able[number % len(able)]
         for asked in _after_short(CONVERSATION_TOKENS, rng, case):
             turn = _by_copy(method, rng, case, asked, None)
             if turn.completion:
-                evidence.add(_scored(turn, tolerance))
+                evidence.add(_scored(turn, screened.tolerance))
         if evidence.p_value <= CONVERSATIONS_SCREEN / 2 or evidence.impossible:
-            return True
+            return number + 1
         if time.process_time() > end:
             break
-    return False
+    return 0
 
 
 def _by_copy(
