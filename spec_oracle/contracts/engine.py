@@ -42,6 +42,9 @@ T = TypeVar("T")
 ROW_TOLERANCE = 1e-3
 """How far a row may sum from one and still be the rounding of a law; it is rescaled."""
 
+_HALF_TOLERANCE: Final = 1e-2
+"""The same of a row in float16 or bfloat16."""
+
 
 REASONS = ("stop", "length")
 """Why a completion ended: with a stop token or sequence, or at its limit."""
@@ -312,7 +315,7 @@ class EngineCode:
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected one row, [V]")
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
-        if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
+        if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > _tolerance(returned):
             hint = "; probabilities are expected, no logits" * bool((row < 0).any())
             raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution{hint}")
         law: Floats = row / row.sum()
@@ -432,6 +435,12 @@ def as_float64(returned: Array) -> Floats:
     return np.asarray(
         returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64
     )
+
+
+def _tolerance(returned: object) -> float:
+    """Return how far a row may sum from one, by its number type."""
+    is_half = str(getattr(returned, "dtype", "")).removeprefix("torch.") in {"float16", "bfloat16"}
+    return _HALF_TOLERANCE if is_half else ROW_TOLERANCE
 
 
 def copied(returned: T) -> T:

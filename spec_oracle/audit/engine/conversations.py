@@ -8,8 +8,8 @@ The tokens of each turn but the first are compared with their rows. What is gene
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
 something, the same prompts are given to copies of the engine that have generated nothing, and decode without
 speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
-whatever its rows say. Where decoding without speculation differs after short prompts already, it does not
-know either where a prompt ends, and the copies speculate.
+whatever its rows say. Decoding without speculation may not know either where a prompt ends: after short
+prompts it then keeps to the rows, and speculation does not. The copies speculate in this case.
 """
 
 import time
@@ -57,8 +57,11 @@ _PLACES: Final = 8
 _CELLS: Final = 5
 """Cells of a token: the likeliest ones by its row, and all others."""
 
-_SHORT: Final = 3.0
-"""Short prompts go on from the first one with up to 8 tokens, as powers of two."""
+_SHORT: Final = 2.0
+"""Short prompts go on from the first one with up to 4 tokens, as powers of two, and a new one."""
+
+_BESIDE: Final = 4
+"""So many times as many completions without speculation show whether these contradict rows, too."""
 
 
 class Turn(NamedTuple):
@@ -101,7 +104,7 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
     if is_odd:
-        return _beside_unused(firsts, context, rate, what, rng)
+        return _beside_unused(firsts, Screened(what, tolerance, rng), context, rate)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
@@ -145,22 +148,29 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
     return Scored(turn.masses, turn.came, doubt=tolerance, places=np.arange(len(turn.came)) + 1)
 
 
-def _beside_unused(
-    firsts: Sequence[Case], context: Context, rate: float, what: str, rng: np.random.Generator
-) -> CheckResult:
+class Screened(NamedTuple):
+    """Turns, ``what`` in words, that contradict rows; these may be off by ``tolerance``."""
+
+    what: str
+    tolerance: float
+    rng: np.random.Generator
+
+
+def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context, rate: float) -> CheckResult:
     """Compare later turns with those of unused copies after the same prompts, place by place.
 
     The copies decode without speculation where all can: what speculation does after long prompts shows, too.
     """
-    odd = f"{what} contradict next_token_probs, which does not know where a prompt ends"
+    rng = screened.rng
+    odd = f"{screened.what} contradict next_token_probs, which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
     has_plain = all(case.code.has("generate_plain") for case in able)
     plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
-    short, talks = partial(_after_short, rng=rng), partial(_conversation, rng=rng, notes=[], places=_PLACES)
+    talks = partial(_conversation, rng=rng, notes=[], places=_PLACES)
     try:
-        is_plain = has_plain and _compared(short, plain, able, context, CONVERSATIONS_SCREEN).passed
+        is_plain = has_plain and not _ignores_prompts(able, screened, context)
         found = _compared(talks, plain if is_plain else unused, able, context, rate)
     except SubjectRaisedError as error:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
@@ -170,7 +180,7 @@ def _beside_unused(
             return remarked(passed(""), scope=(f"{alike} without speculation",))
         decides = "generate_plain would decide it"
         if has_plain:
-            decides = "generate_plain does not decide it: after short prompts it differs already"
+            decides = "generate_plain does not decide it: it keeps to the rows where generate does not"
         return remarked(passed(""), scope=(alike,), notes=(f"long-texts: {odd}; {decides}",))
     other = (
         "without speculation after the same prompt"
@@ -220,18 +230,49 @@ def _compared(
     return Compared(pairs, *worst, each[worst].passed)
 
 
+def _ignores_prompts(able: Sequence[Case], screened: Screened, context: Context) -> bool:
+    """Whether decoding without speculation does not know either where a prompt ends.
+
+    After short prompts it then keeps to the rows, where speculation does not.
+    """
+    odd = partial(_contradict_rows, able, screened, context)
+    return bool(after := odd("generate", CONVERSATION_PAIRS)) and not odd("generate_plain", _BESIDE * after)
+
+
+def _contradict_rows(
+    able: Sequence[Case], screened: Screened, context: Context, method: str, most: int
+) -> int:
+    """Return after how many completions of unused copies, at most so many, these contradict rows; 0 if never.
+
+    After short prompts; of 1 to `CONVERSATION_TOKENS` tokens, as many of each order of magnitude.
+    """
+    rng = screened.rng
+    evidence = TokenEvidence([], rng, whole_rows=True)
+    end = time.process_time() + CONVERSATIONS_SHARE * context.budget
+    for number in range(most):
+        case = able[number % len(able)]
+        begun = _of_copy(case, "generate", rng, case.prompt, int(2.0 ** rng.uniform(0.0, _SHORT)))
+        prompt = (*case.prompt, *begun, new_token(case))
+        tokens = int(CONVERSATION_TOKENS ** rng.uniform())
+        completion = _of_copy(case, method, rng, prompt, tokens)
+        if completion:
+            evidence.add(_scored(_turn(case, 0, prompt, tokens, completion), screened.tolerance))
+        if evidence.p_value <= CONVERSATIONS_SCREEN / 2 or evidence.impossible:
+            return number + 1
+        if time.process_time() > end:
+            break
+    return 0
+
+
 def _by_copy(method: str, rng: np.random.Generator, case: Case, turn: Turn) -> Turn:
     """Return the turn by a copy of the engine that has generated nothing."""
-    request = EngineRequest(turn.prompt, turn.tokens, seeded=True)
-    (completion,) = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
+    completion = _of_copy(case, method, rng, turn.prompt, turn.tokens)
     return _turn(case, turn.after, turn.prompt, turn.tokens, completion[:_PLACES])
 
 
-def _after_short(case: Case, rng: np.random.Generator) -> Iterator[Turn]:
-    """Yield a turn of an unused copy after a prompt that goes on with a few tokens."""
-    asked = EngineRequest(case.prompt, int(2.0 ** rng.uniform(0.0, _SHORT)), seeded=True)
-    (reply,) = replace(asked_of(case.code, [[asked]], "generate", rng), fresh=True).many(1)
-    turn = Turn(
-        0, (*case.prompt, *reply, new_token(case)), _PLACES, (), np.empty((0, 0)), np.empty(0, np.int64)
-    )
-    yield _by_copy("generate", rng, case, turn)
+def _of_copy(case: Case, method: str, rng: np.random.Generator, prompt: Ids, tokens: int) -> Ids:
+    """Return what a copy of the engine that has generated nothing completes a prompt with."""
+    request = EngineRequest(prompt, tokens, seeded=True)
+    (completion,) = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
+    found: Ids = completion
+    return found

@@ -182,9 +182,10 @@ class TracedCalls:
                 branches = enumerate_calls(
                     run, max_branches=effort.ENGINE_RUNS, max_seconds=left, given=given, leave_open=True
                 )
-        except UnrepeatableError:
+        except (UnrepeatableError, SubjectRaisedError):
             if self.fresh or given or code.unused is None:
                 raise
+            code.abandon(code.engine)  # a run that ends early may leave it locked
             self.fresh = True
             return self._traced(calls, given)
         self.runs += len(branches)

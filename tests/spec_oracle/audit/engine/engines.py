@@ -596,9 +596,13 @@ class CountsFromThePrompt(Right):
 
     prompts = ((0,),)
     start = 1
+    first = 2
 
     def next_token_probs(self, context):
-        return TARGET(context if len(context) - self.start < 2 else [0, 0])
+        return self.row(context)
+
+    def row(self, context):
+        return TARGET(context if len(context) - self.start < self.first else [0, 0])
 
     def generate(self, prompt, max_new_tokens, seed=None):
         self.start = len(prompt)

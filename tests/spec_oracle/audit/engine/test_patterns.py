@@ -251,3 +251,26 @@ def test_calls_after_patterns_that_were_not_run_are_said():
     calls = checks_of(found)["calls"]
     assert calls.status is Status.FAILED
     assert "the call after every pattern of acceptance was not run after a failure" in calls.remarks.scope
+
+
+class StaysBusy(SteppingEngine):
+    """Takes one request at a time, and waits for ever for the rest of a stream that was left."""
+
+    is_busy = False
+
+    def steps(self, prompt, max_new_tokens, seed=None):
+        if self.is_busy:
+            raise RuntimeError("a request is running")
+        self.is_busy, left = True, max_new_tokens
+        for emitted in super().steps(prompt, max_new_tokens, seed):
+            left -= len(emitted)
+            self.is_busy = left > 0
+            yield emitted
+
+
+def test_an_engine_that_a_left_stream_locks_is_judged_by_its_copies():
+    options = AuditOptions(checks=("joint", "calls"), budget=20.0)
+    (found,) = audit(StaysBusy(draft_length=1), options=options).subjects
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    (note,) = [note for note in checks_of(found)["calls"].remarks.notes if "stream" in note]
+    assert note.startswith("calls: no turn after a stream that was left: raised RuntimeError: a request is")

@@ -1,5 +1,6 @@
 """What counts as rounding is measured, the same in every check, and no blank cheque."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.engine.rounding import APART, FLOAT32, MOST, rounding_of
 from spec_oracle.audit.subjects import of_engines
+from spec_oracle.contracts.engine import EngineCode, NoLawError
 from tests.subjects import checks_of
 
 
@@ -162,6 +164,21 @@ def test_with_one_way_to_rows_the_number_type_bounds_rounding():
     assert measured(summed()).unsure == APART * FLOAT32
     half = SteppingEngine(target=lambda context: np.float16(TARGET(context)))
     assert 1e-3 <= measured(half).unsure < 0.1
+
+
+class FourTokens(SteppingEngine):
+    """Rows of four tokens."""
+
+    vocab_size = 4
+
+
+@pytest.mark.parametrize(("dtype", "is_law"), [("bfloat16", True), ("float16", True), ("float32", False)])
+def test_rows_sum_to_one_as_their_number_type_allows(dtype, is_law):
+    torch = pytest.importorskip("torch")
+    row = torch.tensor([0.142578125, 0.16796875, 0.1484375, 0.5390625]).to(getattr(torch, dtype))  # 0.998
+    code = EngineCode(FourTokens(target=lambda _: row))
+    with nullcontext() if is_law else pytest.raises(NoLawError):
+        assert code.row((0,)).sum() == pytest.approx(1.0)
 
 
 def test_rows_in_bfloat16_are_read():

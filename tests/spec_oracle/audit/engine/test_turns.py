@@ -1,6 +1,7 @@
 """Second turns of conversations: what is lost from the first one shows, and right engines stand."""
 
 import os
+import random
 from functools import partial
 
 import pytest
@@ -105,6 +106,28 @@ class OnlyAppends(SessionEngine):
     rewind = None
 
 
+class CountsFromTheReply(SessionEngine):
+    """Has another row for the first token of a reply; rows are told for the prompt of one token."""
+
+    start = 1
+
+    def next_token_probs(self, context):
+        own = super().next_token_probs(context)
+        return [own[-1], *own[:-1]] if len(context) == self.start else own
+
+    verifying = next_token_probs
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.start = self.shown if prompt is None else len(prompt)
+        found = super().generate(prompt, max_new_tokens, seed)
+        self.start = 1
+        return found
+
+
+class CountsFromTheReplyBehindPending(CountsFromTheReply, AppendsBehindPending):
+    """The same, and appends to the cache."""
+
+
 class ForgetsTheSession(SessionEngine):
     """Has methods of these names, and no session."""
 
@@ -118,6 +141,8 @@ class ForgetsTheSession(SessionEngine):
         (SessionEngine, ""),
         (NoPending, ""),
         (OnlyAppends, ""),
+        (CountsFromTheReply, ""),
+        (CountsFromTheReplyBehindPending, "prompt 0, session after append: completion "),
         (AppendsBehindPending, "prompt 0, session after append: completion "),
         (RewindLeavesPending, "prompt 0, session after rewind: completion "),
     ],
@@ -126,6 +151,42 @@ def test_a_session_goes_on_from_the_text_that_its_user_was_shown(engine, wrong):
     found = judged(partial(engine, draft_length=1), budget=20.0)
     assert (found.status, found.how) == (Status.FAILED if wrong else Status.PASSED, How.PROVEN)
     assert found.detail.startswith(wrong)
+
+
+class Wide(SessionEngine):
+    """Takes more random numbers than it needs for completions of two tokens, so that they are sampled."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        text = super().generate(prompt, max_new_tokens, seed)
+        for _ in range(12 if max_new_tokens > 1 else 0):
+            random.choices(range(3))
+        return text
+
+
+class WideCountsFromTheReply(CountsFromTheReply, Wide):
+    """Counts from the reply, and is sampled."""
+
+
+class WideAppendsBehindPending(AppendsBehindPending, Wide):
+    """Appends to the cache, and is sampled."""
+
+    def append(self, tokens):
+        pending = self.held[self.shown :] if self.shown > 2 else []
+        self.held = [*self.held[: self.shown], *pending, *tokens]
+        self.shown = len(self.held)
+
+
+@pytest.mark.parametrize(
+    ("engine", "status"),
+    [(WideCountsFromTheReply, Status.PASSED), (WideAppendsBehindPending, Status.FAILED)],
+)
+def test_a_sampled_session_is_compared_with_requests_where_rows_do_not_know_it(engine, status):
+    found = judged(partial(engine, draft_length=1), budget=60.0)
+    assert found.status is status
+    if status is Status.FAILED:
+        assert found.how is How.SAMPLED
+    else:
+        assert found.remarks.notes[-1].endswith("so do requests with the same text as their prompt")
 
 
 def test_calls_judges_sessions():
