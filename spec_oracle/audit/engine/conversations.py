@@ -8,8 +8,8 @@ The tokens of each turn but the first are compared with their rows. What is gene
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
 something, the same prompts are given to copies of the engine that have generated nothing, and decode without
 speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
-whatever its rows say. Decoding without speculation may not know either where a prompt ends: after short
-prompts it then keeps to the rows, and speculation does not. The copies speculate in this case.
+whatever its rows say. Decoding without speculation may not know either where a prompt ends: it then asks for
+these rows, or keeps to them after short prompts, where speculation does not. The copies then speculate.
 """
 
 import time
@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest, asked_of
 from spec_oracle.audit.engine.turns import new_token
 from spec_oracle.audit.results import CheckResult, How, failed, passed, remarked
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import ROW_TOLERANCE, as_float64, copy_of
 from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import homogeneity
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, by_probability, joined
@@ -62,6 +64,9 @@ _SHORT: Final = 2.0
 
 _BESIDE: Final = 4
 """So many times as many completions without speculation show whether these contradict rows, too."""
+
+_ASKED: Final = 30
+"""Completions that show whether decoding without speculation asks for rows."""
 
 
 class Turn(NamedTuple):
@@ -170,7 +175,8 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
     plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
     talks = partial(_conversation, rng=rng, notes=[], places=_PLACES)
     try:
-        is_plain = has_plain and not _ignores_prompts(able, screened, context)
+        why_not = _ignores_prompts(able, screened, context) if has_plain else ""
+        is_plain = has_plain and not why_not
         found = _compared(talks, plain if is_plain else unused, able, context, rate)
     except SubjectRaisedError as error:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
@@ -180,7 +186,7 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
             return remarked(passed(""), scope=(f"{alike} without speculation",))
         decides = "generate_plain would decide it"
         if has_plain:
-            decides = "generate_plain does not decide it: it keeps to the rows where generate does not"
+            decides = f"generate_plain does not decide it: {why_not}"
         return remarked(passed(""), scope=(alike,), notes=(f"long-texts: {odd}; {decides}",))
     other = (
         "without speculation after the same prompt"
@@ -230,13 +236,37 @@ def _compared(
     return Compared(pairs, *worst, each[worst].passed)
 
 
-def _ignores_prompts(able: Sequence[Case], screened: Screened, context: Context) -> bool:
-    """Whether decoding without speculation does not know either where a prompt ends.
+def _ignores_prompts(able: Sequence[Case], screened: Screened, context: Context) -> str:
+    """Return why decoding without speculation does not know where a prompt ends, "" if it may know.
 
-    After short prompts it then keeps to the rows, where speculation does not.
+    It says no more than rows that it asks for; or keeps to them after short prompts, where speculation does
+    not.
     """
+    if any(_asks_rows(case, screened.rng) for case in able):
+        return "it asks next_token_probs"
     odd = partial(_contradict_rows, able, screened, context)
-    return bool(after := odd("generate", CONVERSATION_PAIRS)) and not odd("generate_plain", _BESIDE * after)
+    keeps = (after := odd("generate", CONVERSATION_PAIRS)) and not odd("generate_plain", _BESIDE * after)
+    return "it keeps to the rows where generate does not" if keeps else ""
+
+
+def _asks_rows(case: Case, rng: np.random.Generator) -> bool:
+    """Whether decoding without speculation, after another prompt, takes its rows from `next_token_probs`."""
+    prompt, seen = (*case.prompt, new_token(case)), list[bool]()
+    engine: Any = copy_of(case.code.unused)
+    rows = engine.next_token_probs
+
+    def told(context: Sequence[int]) -> Any:
+        row, outside = rows(context), case.code.returned((*map(int, context),))
+        seen.append(np.allclose(as_float64(row), as_float64(outside), rtol=0.0, atol=ROW_TOLERANCE))
+        return row
+
+    requests = [[EngineRequest(prompt, _PLACES, seeded=True)]] * _ASKED
+    try:
+        with raising(), mock.patch.object(engine, "next_token_probs", told):
+            asked_of(case.code, requests, "generate_plain", rng).call(engine, count(1).__next__)
+    except SubjectRaisedError:
+        return False
+    return bool(seen) and all(seen)
 
 
 def _contradict_rows(
