@@ -73,7 +73,7 @@ studies: engines lm  ## write the pages of the studies again: hours
 	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/evidence/engines-results.md
 	$(BIN)/python -m lab.studies.transformers_generate --output docs/evidence/transformers-generate.md
 
-benchmarks: engines  ## write lab/benchmarks/RESULTS.md: six minutes, on an idle machine
+benchmarks: engines  ## write lab/benchmarks/RESULTS.md: half an hour, on an idle machine
 	$(PIP) --editable '.[bench]'
 	$(ONE_CORE) $(BIN)/python -m lab.benchmarks
 

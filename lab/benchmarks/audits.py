@@ -82,21 +82,28 @@ def checkout(commit, folder):
         subprocess.run(["git", "worktree", "remove", "--force", path], cwd=ROOT, check=True)
 
 
+def _importing(*folders):
+    """Return the environment in which modules are looked for in these folders first."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
 def audited(words, folder, path, report):
     """Audit by the code at ``path``; return the seconds that it took, and the exit code."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(path / folder)])}
     command = [sys.executable, "-m", "spec_oracle", "audit", *words, "--format", "json", "--output", report]
     started = time.monotonic()
-    code = subprocess.run(command, cwd=path / folder, env=environment, capture_output=True, check=False)
+    code = subprocess.run(
+        command, cwd=path / folder, env=_importing(path, path / folder), capture_output=True, check=False
+    )
     return time.monotonic() - started, code.returncode
 
 
 def first_verdict(words, folder, path):
     """Return the seconds of processor time, of all processes, until the first check has its result."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(path / folder)])}
     command = [sys.executable, "-m", "spec_oracle", "audit", *words]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=path / folder, env=environment, text=True, **pipes) as process:
+    with subprocess.Popen(
+        command, cwd=path / folder, env=_importing(path, path / folder), text=True, **pipes
+    ) as process:
         next(line for line in process.stderr if "joint" in line)
         own = psutil.Process(process.pid)
         spent = [one.cpu_times() for one in (own, *own.children(recursive=True))]
@@ -106,21 +113,11 @@ def first_verdict(words, folder, path):
 
 def tested(path):
     """Run the tests of the commit at ``path``; return seconds of wall clock, of processors, and the end."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        "-p",
-        "no:cacheprovider",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(path)}
+    quiet, spread = ("-q", "-p", "no:cacheprovider"), ("-n", "2", "--dist", "worksteal")
+    command = [sys.executable, "-m", "pytest", *quiet, *spread]
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, cwd=path, env=environment, capture_output=True, check=False, text=True)
+    pipes = {"capture_output": True, "text": True}
+    done = subprocess.run(command, cwd=path, env=_importing(path), check=False, **pipes)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return seconds, spent, done.stdout.strip().rpartition("\n")[2]
@@ -157,7 +154,7 @@ def first_rows(commits, subjects, rounds=3):
             yield name, old, new, new / old
 
 
-def test_rows(commits):
+def suite_rows(commits):
     """Yield a row for the tests of each commit."""
     with tempfile.TemporaryDirectory() as folder:
         for commit in commits:
@@ -191,7 +188,7 @@ def lines(commits=(BEFORE, "HEAD"), subjects=tuple(SUBJECTS)[:-1]):
     yield ""
     yield "What `make test` runs, on two cores, once: seconds of wall clock, and of processor time."
     yield ""
-    yield from table(("commit", "wall clock", "processors", "end"), test_rows(commits))
+    yield from table(("commit", "wall clock", "processors", "end"), suite_rows(commits))
 
 
 def main():

@@ -80,8 +80,8 @@ def _alone_after(cases: Sequence[Case], requests: Requests, rate: float) -> Chec
     context = replace(requests.context, rate=rate)
     calls = [(one, [_requests(one, cases, size, 1) for size in (2, 1)]) for one in first_prompts(cases)]
     asked = [requests.calls(case, some, group="a request after a batch") for case, some in calls]
-    effort = replace(requests.effort(), confirming=AFTER_CONFIRMING_TV)
-    found = requests.find(asked, context, effort, ways=FoundBy.TRACED)
+    sizes = replace(requests.effort(), confirming=AFTER_CONFIRMING_TV)
+    found = requests.find(asked, context, sizes, ways=FoundBy.TRACED)
     return found if found.how else passed("")
 
 

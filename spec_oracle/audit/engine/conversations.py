@@ -239,8 +239,7 @@ def _compared(
 def _ignores_prompts(able: Sequence[Case], screened: Screened, context: Context) -> str:
     """Return why decoding without speculation does not know where a prompt ends, "" if it may know.
 
-    It says no more than rows that it asks for; or keeps to them after short prompts, where speculation does
-    not.
+    It says no more than the rows that it asks for, or keeps to them where speculation does not.
     """
     if any(_asks_rows(case, screened.rng) for case in able):
         return "it asks next_token_probs"
@@ -255,14 +254,14 @@ def _asks_rows(case: Case, rng: np.random.Generator) -> bool:
     engine: Any = copy_of(case.code.unused)
     rows = engine.next_token_probs
 
-    def told(context: Sequence[int]) -> Any:
+    def row_for(context: Sequence[int]) -> Any:
         row, outside = rows(context), case.code.returned((*map(int, context),))
         seen.append(np.allclose(as_float64(row), as_float64(outside), rtol=0.0, atol=ROW_TOLERANCE))
         return row
 
     requests = [[EngineRequest(prompt, _PLACES, seeded=True)]] * _ASKED
     try:
-        with raising(), mock.patch.object(engine, "next_token_probs", told):
+        with raising(), mock.patch.object(engine, "next_token_probs", row_for):
             asked_of(case.code, requests, "generate_plain", rng).call(engine, count(1).__next__)
     except SubjectRaisedError:
         return False
@@ -303,6 +302,5 @@ def _by_copy(method: str, rng: np.random.Generator, case: Case, turn: Turn) -> T
 def _of_copy(case: Case, method: str, rng: np.random.Generator, prompt: Ids, tokens: int) -> Ids:
     """Return what a copy of the engine that has generated nothing completes a prompt with."""
     request = EngineRequest(prompt, tokens, seeded=True)
-    (completion,) = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
-    found: Ids = completion
-    return found
+    completions: list[Ids] = replace(asked_of(case.code, [[request]], method, rng), fresh=True).many(1)
+    return completions[0]
