@@ -124,6 +124,10 @@ class Context:
         size = 1.0 if joint.measured.total_variation is None else joint.measured.total_variation
         return not subject.facts.admits("joint", size)
 
+    def only(self, subject: Subject) -> dict[str, tuple[AxisValue, ...]]:
+        """Return all values that a subject is declared to take, by axis of shapes."""
+        return {**subject.facts.only, **self.shapes.only}
+
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `stream`."""
         return stream(self.seed, name, *numbers)

@@ -27,7 +27,7 @@ from spec_oracle.audit.draws import (
 from spec_oracle.audit.experiment import numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -55,6 +55,8 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
 
     It is run alone and among odd requests, and in batches of mixed requests where the code takes them.
     """
+    if context.only(subject).get("batch") == (1,):
+        return not_asked("declared to take one request at a time")
     code = subject.code
     found = None if options_of(code) else _beside_rule(subject, context)
     if found is not None:

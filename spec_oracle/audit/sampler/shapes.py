@@ -111,7 +111,7 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
         return inconclusive(
             f"numpy has no rows of type {', '.join(context.shapes.dtypes)}: --array torch has"
         )
-    declared = {**subject.facts.only, **context.shapes.only}
+    declared = context.only(subject)
     context = replace(context, shapes=replace(context.shapes, only=declared))
     calls, notes = CallsAtShapes(subject, context), tuple[str, ...]()
     tried = TriedShapes(subject.drafting, calls.experiment, calls.confirm)
