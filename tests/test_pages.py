@@ -188,6 +188,7 @@ def folder(tmp_path, monkeypatch):
     """Work in a folder with the reader's code and our fetched engines; forget that code afterwards."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(cache_folder()))
     monkeypatch.chdir(tmp_path)
+    Path("docs/guide").mkdir(parents=True)  # where a page of ours has its picture drawn
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for file, text in GIVEN.items():
         write(file, text)
