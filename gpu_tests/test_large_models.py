@@ -12,7 +12,7 @@ import pytest
 
 import verifiers
 from gpu_tests.judging import ALPHA, greedy_compared, judged, parts_at_near_ties, texts_compared
-from gpu_tests.observed import BY_DAY, decoded_texts, observed, target_only, truncation_of
+from gpu_tests.observed import RULES, by_day, decoded_texts, observed, target_only, truncation_of
 from gpu_tests.pair import load_pair, shorter
 from gpu_tests.planted import PLANTED
 from gpu_tests.recorded import TARGET_ONLY, head_of, row_of
@@ -91,7 +91,7 @@ def test_a_planted_defect_is_found(defect, pair, rounding_of, record_property):
     assert evidence.problems
 
 
-@pytest.mark.parametrize("name", BY_DAY)
+@pytest.mark.parametrize("name", by_day(RULES))
 def test_a_rule_emits_the_targets_tokens_and_its_own_lengths(name, pair, rounding_of, record_property):
     rule = verifiers.get(name)
     sizes = shorter(pair, **FEWER) if is_few(pair, name) else pair
@@ -104,7 +104,7 @@ def test_a_rule_emits_the_targets_tokens_and_its_own_lengths(name, pair, roundin
         assert evidence.detected_tv <= DETECTED
 
 
-@pytest.mark.parametrize("name", BY_DAY)
+@pytest.mark.parametrize("name", by_day(RULES))
 def test_texts_do_not_depend_on_the_batch_and_greedy_ones_are_the_targets(
     name, pair, rounding_of, record_property
 ):

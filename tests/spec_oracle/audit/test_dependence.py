@@ -109,12 +109,12 @@ def is_found(subject, design, seed=0):
     return min(findings(ordered(equal_calls(subject, seed)(design)), rate))[0] <= rate
 
 
-@pytest.mark.parametrize("distance", [1, 64, 1024, 1029, *at_night(2, 7, 32, 515, 1000, 1023, 1028)])
+@pytest.mark.parametrize("distance", [1, 1029, *at_night(2, 7, 32, 64, 515, 1000, 1023, 1024, 1028)])
 def test_numbers_shared_at_any_distance_in_a_batch_of_1030_are_found(distance):
     assert is_found(sharing(distance), BATCHES[-1])
 
 
-@pytest.mark.parametrize("distance", [1, 1000, *at_night(64, 515)])
+@pytest.mark.parametrize("distance", [1000, *at_night(1, 64, 515)])
 @pytest.mark.parametrize("uniform", range(3))
 def test_a_single_shared_uniform_is_found(uniform, distance):
     assert is_found(sharing(distance, [uniform]), BATCHES[-1])

@@ -50,14 +50,6 @@ def test_a_verifier_as_sampler_has_its_own_law_by_tracing():
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
 
 
-@pytest.mark.usefixtures("less_effort")
-@pytest.mark.parametrize("name", ["token-rule", "recycled-uniform", "gumbel-race"])
-def test_lossless_foreign_code_is_proved(name):
-    found = only(audit(specimens()[name].function, options=SHORT))
-    assert found.verdict is SubjectVerdict.LOSSLESS
-    assert found.evidence is Evidence.EXACT
-
-
 def test_code_that_compiles_for_every_size_is_sampled_often_enough():
     rule, compiled = as_sampler(verifiers.get("token")), set()
 
