@@ -33,7 +33,7 @@ def decided_on(question, step):
     return replace(claim, question=question, tried=sum(1 for _ in question.family.instances()))
 
 
-@pytest.fixture(scope="module", params=[15, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.fixture(scope="module", params=[60, pytest.param(1, marks=pytest.mark.nightly)])
 def groups(request):
     """Return the decided claims; at night those that hold are put to all of their instances."""
     return {

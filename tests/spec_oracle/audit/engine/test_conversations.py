@@ -36,7 +36,7 @@ def specimen(name):
     [
         (specimen("conversation-ring-read-from-its-first-place"), "a whole reply"),
         (specimen("conversation-long-text-is-not-cut"), "a part of a reply"),
-        (engines.ForgetsTheStopToken(), "a whole reply"),
+        *at_night((engines.ForgetsTheStopToken(), "a whole reply")),
     ],
 )
 def test_what_is_lost_of_a_conversation_is_found(engine, after):
@@ -83,7 +83,7 @@ class OwnPlain(engines.CountsFromThePrompt):
 
 
 def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
-    set_effort(monkeypatch, CONVERSATION_PAIRS=300)
+    set_effort(monkeypatch, CONVERSATION_PAIRS=150)
     found = judged(OwnPlain())
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")
@@ -128,13 +128,14 @@ class PlainBesideRows(engines.Stops):
 
 
 @pytest.mark.parametrize(
-    ("engine", "why"),
+    ("engine", "why", "pairs"),
     [
-        (PlainByRows, "it asks next_token_probs"),
-        (PlainBesideRows, "it keeps to the rows where generate does not"),
+        (PlainByRows, "it asks next_token_probs", 150),
+        *at_night((PlainBesideRows, "it keeps to the rows where generate does not", 2500)),
     ],
 )
-def test_plain_decoding_by_rows_decides_nothing(engine, why):
+def test_plain_decoding_by_rows_decides_nothing(engine, why, pairs, monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=pairs)
     found = judged(engine())
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("are distributed as those of unused copies of the engine")
@@ -155,7 +156,7 @@ class NoCopyRuns(engines.CountsFromThePrompt):
         return engines.Raises()
 
 
-@pytest.mark.parametrize("engine", [WithoutSeed, NoCopyRuns])
+@pytest.mark.parametrize("engine", [WithoutSeed, *at_night(NoCopyRuns)])
 def test_an_engine_that_cannot_be_compared_with_a_copy_says_so(engine):
     found = judged(engine())
     assert found.status is Status.PASSED

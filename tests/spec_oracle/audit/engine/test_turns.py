@@ -22,6 +22,7 @@ from spec_oracle.audit.results import How, LawResult, Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine import engines
+from tests.strategies import at_night
 from tests.subjects import of_engine
 
 RATE = 1e-6
@@ -139,7 +140,7 @@ class ForgetsTheSession(SessionEngine):
     ("engine", "wrong"),
     [
         (SessionEngine, ""),
-        (NoPending, ""),
+        *at_night((NoPending, "")),
         (OnlyAppends, ""),
         (CountsFromTheReply, ""),
         (CountsFromTheReplyBehindPending, "prompt 0, session after append: completion "),
