@@ -135,6 +135,7 @@ def test_reports_name_every_specimen(capsys):
     assert all("chain-always-accept" in FORMATS[form](matrix) for form in ("markdown", "html"))
 
 
+@pytest.mark.nightly
 def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     """Those that are not registered are too."""
     registered = specimens()["chain-ids-of-eight-bits"]

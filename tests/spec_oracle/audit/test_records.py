@@ -107,6 +107,7 @@ def test_shared_random_numbers_are_no_part_of_a_record_of_joint(most):
     assert (report.subjects[0].verdict, report.exit_code) == ("lossy", 1)
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize("most", [0.9, 1])
 def test_a_failure_without_a_known_size_is_on_record_with_1(most):
     record = {"expected": {"batch": REASON}, "at_most": {"batch": most}}
