@@ -65,6 +65,9 @@ GIVEN = {
 FIVE = re.search(r"## Five commands.*?```sh\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)[1]
 """They need a package index: `.ci/smoke` runs them."""
 
+OF_NIGHT = ("docs/guide/from-your-signature.md",)
+"""Pages whose commands audit for a quarter of a minute; by day tests of `init` audit what they show."""
+
 
 def shell(example):
     """Run commands: a line each, or after "$ " with what they print under them."""
@@ -175,8 +178,9 @@ def items():
     """Yield the pages with blocks, once a marker."""
     for page in PAGES:
         for marker in marked(SYBIL.parse(page)):
-            marks = [getattr(pytest.mark, marker)] if marker else []
             name = f"{page.relative_to(ROOT)}{marker and f':{marker}'}"
+            marks = [getattr(pytest.mark, marker)] if marker else []
+            marks += [pytest.mark.nightly] if name in OF_NIGHT else []
             yield pytest.param(page, marker, marks=marks, id=name)
 
 

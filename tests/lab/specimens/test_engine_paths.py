@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("work_clock")
 SECONDS = {
     "corner-every-64th-token-of-a-completion": 600.0,
     "ragged-cache": 8.0,
+    "conversation-chunk-of-a-prompt-keeps-drafts": 4.0,
     **dict.fromkeys(
         ("pattern-two-full", "corner-five-together", "third-of-a-batch-drafts-alone"),
         4.0,
@@ -43,7 +44,6 @@ JUDGED_ELSEWHERE = (
     *("session-appends-behind-pending", "session-rewind-leaves-pending"),
     *("acceptance-drifts", "one-block-of-64-tokens"),
     *("conversation-ring-read-from-its-first-place", "conversation-long-text-is-not-cut"),
-    "conversation-chunk-of-a-prompt-keeps-drafts",
 )
 """Specimens that tests of turns, of long texts and of conversations find, by a part of the same check."""
 

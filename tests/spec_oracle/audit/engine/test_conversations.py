@@ -69,6 +69,7 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     )
 
 
+@pytest.mark.nightly
 def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
     set_effort(monkeypatch, CONVERSATION_PAIRS=700)
     found = judged(specimen("conversation-chunk-of-a-prompt-keeps-drafts"))

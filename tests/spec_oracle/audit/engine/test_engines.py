@@ -317,6 +317,7 @@ def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
     assert fit.passed is is_right
 
 
+@pytest.mark.nightly
 def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=0.5, tokens=48, checks=["calls"], shrink=False))
     calls = checks_of(found)["calls"]

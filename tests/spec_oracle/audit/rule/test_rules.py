@@ -23,8 +23,6 @@ from verifiers import EMPTY, ROOT, Siblings, Verdict
 from verifiers.rows import TreeRows
 
 ONLY_JOINT = AuditOptions(checks=())
-IN_FULL = ("top_draft",)
-FEW_SHAPES = AuditOptions(vocabularies=(3, 33), lengths=(1, 2), batches=(1, 3))
 """Of all checks, with few declared shapes: test_coverage.py is about all of them."""
 
 OF_NIGHT = (
@@ -52,12 +50,9 @@ def verified(name, drafts, decisions):
     return verifiers.get(name).verify(drafts, decisions)
 
 
-CASES = [
-    (name, FEW_SHAPES if name in IN_FULL else replace(ONLY_JOINT, draft_length=2 if name in SHORT else 3))
-    for name in verifiers.names()
-]
+CASES = [(name, replace(ONLY_JOINT, draft_length=2 if name in SHORT else 3)) for name in verifiers.names()]
 
-CASES_BY_CHECKS = {((), ()): "joint", (None, ()): "all", (None, (1, 2)): "few-shapes"}
+CASES_BY_CHECKS = {(): "joint", None: "all"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ CASES_BY_CHECKS = {((), ()): "joint", (None, ()): "all", (None, (1, 2)): "few-sh
         *by_day(CASES, [case for case in CASES if case[0] not in OF_NIGHT]),
         *at_night(*((name, AuditOptions()) for name in verifiers.names())),
     ],
-    ids=lambda value: value if isinstance(value, str) else CASES_BY_CHECKS[value.checks, value.lengths],
+    ids=lambda value: value if isinstance(value, str) else CASES_BY_CHECKS[value.checks],
 )
 def test_every_rule_is_lossless(name, options):
     report = audit(name, options=options)

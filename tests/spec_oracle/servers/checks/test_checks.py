@@ -223,6 +223,7 @@ def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
     assert_within_their_rates(null_runs(monkeypatch, 2000), 2000)
 
 
+@pytest.mark.nightly
 def test_varying_rows_widen_the_slack_and_are_reported(monkeypatch):
     """Noise of 0.004 nats a token: a right server passes, and it takes more completions."""
     set_effort(monkeypatch, SAMPLES_LOOKS=())  # as many as are planned

@@ -120,7 +120,7 @@ def test_output_scores_are_those_that_are_sampled(monkeypatch):
 
 @pytest.mark.parametrize(
     ("vocab_size", "tokens", "most_runs"),
-    [(3, 3, 60), *(pytest.param(*size, marks=pytest.mark.nightly) for size in ((3, 4, 500), (2, 6, 950)))],
+    at_night((3, 3, 60), (3, 4, 500), (2, 6, 950)),
 )
 def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
     code = EngineCode(engine_of("assistant", "sampling", vocab_size))
