@@ -120,7 +120,7 @@ def test_a_closed_output_does_no_harm(tmp_path, monkeypatch):
 STARTS = """
 import sys
 from spec_oracle.audit import AuditOptions, audit
-report = audit("mine:verify", options=AuditOptions(budget=1.0, vocab_size=2, draft_length=1))
+report = audit("mine:verify", options=AuditOptions(budget=0.2, vocab_size=2, draft_length=1))
 print(report.exit_code, *({"scipy.stats"} & {*sys.modules}))
 """
 

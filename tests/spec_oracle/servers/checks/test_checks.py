@@ -155,6 +155,7 @@ def test_verdicts_and_exit_codes(planted, verdict, code):
     assert found.exit_code == code
 
 
+@pytest.mark.nightly
 def test_slightly_wrong_rows_are_not_held_against_texts():
     """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
     plan = ServerPlan(detect=0.06)

@@ -93,7 +93,8 @@ def test_sliding_and_convolutional_layers_are_lossless(generator, option):
     assert found < 1e-7
 
 
-@pytest.mark.parametrize("generator", ["assistant", *at_night("lookup")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("generator", ["assistant", "lookup"])
 def test_guidance_is_computed_with_rejected_drafts(generator):
     """See docs/findings/transformers-guidance.md."""
     found, *_ = beside_plain(engine_of(generator, "guidance"), 3, 100, 1000)
