@@ -49,7 +49,11 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
 @pytest.mark.parametrize("talks", [25, *at_night(100)])
 @pytest.mark.parametrize(
     "name",
-    ["conversation-keeps-its-last-tokens", "conversation-prompts-in-chunks", "session", "recurrent-engine"],
+    [
+        "conversation-keeps-its-last-tokens",
+        "session",
+        *at_night("conversation-prompts-in-chunks", "recurrent-engine"),
+    ],
 )
 def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)

@@ -92,7 +92,14 @@ def test_a_right_kernel_that_is_given_a_generator_is_sampled(read):
     assert at_shapes(subject).status is Status.PASSED
 
 
-@pytest.mark.parametrize("read", [*memory.TENSOR_READERS, memory.of_tensor_in_cpp], **NAMES)
+@pytest.mark.parametrize(
+    "read",
+    by_day(
+        [*memory.TENSOR_READERS, memory.of_tensor_in_cpp],
+        [memory.of_tensor_by_pointer, memory.of_tensor_in_cpp],
+    ),
+    **NAMES,
+)
 def test_a_right_kernel_on_tensors_is_right_at_all_shapes(read):
     subject = SamplerSubject.of_uniforms("mine", memory.of_uniforms(read), array="torch")
     assert at_shapes(subject, {"joint": REPLAYED}).status is Status.PASSED
