@@ -51,6 +51,7 @@ ON_PATHS = [found for found in RULES if traits_of(found.rule).paths_only]
 ON_TREES = [found for found in RULES if found not in ON_PATHS]
 CONTROLS = [found.name for found in ON_TREES if found.is_control]
 SLOW = "chain-greedy-block-without-carry"
+"""Killed at night: by day `calls` kills a rule for trees."""
 ONE_OF_EACH = {found.detected_by: found.name for found in ON_PATHS}
 """For each check a rule for paths that it must kill, and a control; test_audit.py audits all of them."""
 

@@ -23,7 +23,6 @@ from verifiers import EMPTY, ROOT, Siblings, Verdict
 from verifiers.rows import TreeRows
 
 ONLY_JOINT = AuditOptions(checks=())
-"""Of all checks, with few declared shapes: test_coverage.py is about all of them."""
 
 OF_NIGHT = (
     *("sample_and_match", "canonical", "eagle", "k_seq", "naive", "nss", "recursive_rejection"),

@@ -162,6 +162,7 @@ OF_SPEED = {
 
 
 OF_NIGHT = {"noisy", "probabilities before filters", "no filters", "for rl"}
+"""Modes that differ from others of the day in what is asked, and not in how long it may take."""
 MANY_SERVERS = "draft server", "long completions alone", "reference", "no probabilities"
 
 
