@@ -65,8 +65,10 @@ GIVEN = {
 FIVE = re.search(r"## Five commands.*?```sh\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)[1]
 """They need a package index: `.ci/smoke` runs them."""
 
-OF_NIGHT = ("docs/guide/from-your-signature.md",)
-"""Pages whose commands audit for a quarter of a minute; by day tests of `init` audit what they show."""
+OF_NIGHT = tuple(
+    f"docs/guide/{name}.md" for name in ("from-your-signature", "audit-your-engine", "in-a-team")
+)
+"""Pages whose commands audit longest; by day tests of `init`, of engines and of gates run what they show."""
 
 
 def shell(example):

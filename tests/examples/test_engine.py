@@ -51,9 +51,11 @@ def engine(tmp_path, monkeypatch):
     return tmp_path / "engine" / "sampler.py"
 
 
-@pytest.mark.parametrize("skipped", [("calls", "streams", "batch", "scale"), *at_night(((),))], ids=len)
+@pytest.mark.parametrize(
+    "skipped", [("shapes", "calls", "streams", "batch", "scale"), *at_night(((),))], ids=len
+)
 def test_the_example_is_green(engine, capfd, skipped):
-    """At a few sizes: others take `shapes` half a minute. By day without the checks that sample longest."""
+    """At a few sizes: others take `shapes` half a minute. By day without the checks that take longest."""
     sizes = ("vocabularies=3,33", "lengths=1,2", "batches=1,3", "layouts=contiguous", "ids=int64")
     only = [word for axis in sizes for word in ("--only", axis)]
     skip = [word for check in skipped for word in ("--skip", check)]

@@ -87,6 +87,7 @@ class OwnPlain(engines.CountsFromThePrompt):
     generate_plain = engines.CountsFromThePrompt.generate
 
 
+@pytest.mark.nightly
 def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
     set_effort(monkeypatch, CONVERSATION_PAIRS=150)
     found = judged(OwnPlain())

@@ -99,6 +99,7 @@ def test_right_engines_in_float32_pass_and_the_report_says_what_counts(name):
     assert said in found.remarks.scope
 
 
+@pytest.mark.nightly
 def test_every_check_allows_the_same():
     found = audited(summed(draft_length=1), ("calls", "batch"), budget=0.5)
     assert statuses(found, "joint", "calls", "batch") == {Status.PASSED}
