@@ -69,7 +69,7 @@ ROUNDED = [name for name in CONTROLS if "rounded" in name and name != "rounded-b
 FAMILIES = (
     *("corner-", "conversation-", "session-", "blocks-of-", "window-of-", "recurrent-six-"),
     *("verifies-", "draws-secrets", "accepts-all-", "pattern-certain", "pattern-stops", "pattern-yields"),
-    *("pattern-grammar-masks", "pattern-drafts-at-first", "pattern-drafts-three-calls"),
+    *("pattern-grammar-masks", "pattern-drafts-at-first", "pattern-drafts-three-calls", "rounded-by-ten"),
 )
 """Controls that other tests audit by day, and variants of controls that are audited here by day."""
 UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]

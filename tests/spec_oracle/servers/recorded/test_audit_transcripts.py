@@ -78,7 +78,7 @@ COPIED = {
 }
 
 
-@pytest.mark.parametrize("name", by_day(COPIED, ["the whole file", "retries"]))
+@pytest.mark.parametrize("name", by_day(COPIED, ["the whole file"]))
 def test_copies_of_right_completions_are_never_lossy_and_no_pass(name, tmp_path, capsys):
     """Counted again and again, chance looks like a defect; by new tokens the rate is 1e-6."""
     code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", COPIED[name]), "--detect", "0.9")
