@@ -65,10 +65,11 @@ GIVEN = {
 FIVE = re.search(r"## Five commands.*?```sh\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)[1]
 """They need a package index: `.ci/smoke` runs them."""
 
-OF_NIGHT = tuple(
-    f"docs/guide/{name}.md" for name in ("from-your-signature", "audit-your-engine", "in-a-team")
-)
-"""Pages whose commands audit longest; by day tests of `init`, of engines and of gates run what they show."""
+OF_NIGHT = {
+    f"docs/guide/{name}.md"
+    for name in ("from-your-signature", "audit-your-engine", "audit-your-sampler", "in-a-team", "sweeps")
+}
+"""Pages whose commands take longest; by day tests of `init`, engines, gates and sweeps run what they show."""
 
 
 def shell(example):

@@ -46,6 +46,7 @@ def test_results_do_not_depend_on_the_number_of_processes(rows, tmp_path):
         assert found == rows
 
 
+@pytest.mark.nightly
 def test_the_summary_follows_from_the_laws(study):
     records, *_ = study
     for rule in (OURS, "traversal"):

@@ -112,6 +112,7 @@ def test_rows_are_those_that_the_engine_samples_from(option):
     assert distance(plain.law, code.law(prompt, 3)) < 1e-7
 
 
+@pytest.mark.nightly
 def test_output_scores_are_those_that_are_sampled(monkeypatch):
     set_effort(monkeypatch, ENGINE_REPORTS_TURNS=6)
     found = logprobs(of_engine(engine_of("assistant", "top-k")), Context())
@@ -153,6 +154,7 @@ def test_twelve_ways_to_generate_are_audited():
     assert len(engines()) == 12
 
 
+@pytest.mark.nightly
 def test_the_subject_is_known_by_name_without_being_imported():
     code = (
         "import sys; from spec_oracle.audit.registry import listed\n"
