@@ -43,7 +43,16 @@ from spec_oracle.audit.results import (
     WrongCompletion,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, draw_within, judge_samples
+from spec_oracle.audit.sampling import (
+    Effort,
+    OutcomeCells,
+    SampledDecision,
+    calls_within,
+    draw_within,
+    indexed,
+    judge_samples,
+    listed,
+)
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
@@ -61,33 +70,6 @@ OVERRUN: Final = 2.0
 
 _CERTAIN: Final = 1 - 1e-9
 _SAME: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class OutcomeCells:
-    """Cells in which outcomes are counted: their probabilities ``law`` [C].
-
-    ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
-    of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
-    """
-
-    law: NDArray[np.float64]
-    of: Callable[[Sequence[Any]], NDArray[np.int64]]
-    outcomes: Sequence[Any] = ()
-    slack: NDArray[np.float64] | float = 0.0
-
-
-def listed(law: Mapping[Any, float]) -> OutcomeCells:
-    """Return a cell for every outcome of a distribution, and a last one for all others."""
-    number = {outcome: place for place, outcome in enumerate(law)}
-    masses = np.array([*law.values(), 0.0])
-    cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
-    return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
-
-
-def indexed(law: NDArray[np.float64]) -> OutcomeCells:
-    """Return a cell for every outcome, where outcomes are numbers from 0 on."""
-    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
 @dataclass(frozen=True)
@@ -203,43 +185,6 @@ class Sample:
         worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
         gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
         return gap, float(abs(seen - self.law).sum() / 2)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
-
-    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time;
-    where none is ``wanted`` either, the screening alone decides, after a fixed number of samples.
-    ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
-    look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
-    ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
-    variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
-    one call. Samples that confirm are of calls of ``look`` then, of one experiment of up to ``most``, since
-    large calls may cost more a sample; where these contradict, of one call: calls may depend on each other.
-    ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
-    goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
-    one experiment, whose outcomes do not decide how often it is run.
-    """
-
-    tv: float
-    look: int
-    wanted: float = 0.0
-    turns: int = 8
-    most: int = 10_000
-    share: float = 1.0
-    pilot: int = 16
-    confirming: float = 0.1
-    confirming_share: float = 0.1
-    screens_all: bool = True
-    goes_on: bool = False
-    at_once: bool = False
-    keeps: bool = False
-
-    @property
-    def is_of_looks(self) -> bool:
-        """Whether the screening alone decides."""
-        return math.isinf(self.tv) and not self.wanted
 
 
 @dataclass(frozen=True)

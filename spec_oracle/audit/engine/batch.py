@@ -24,8 +24,9 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, FoundBy, OutcomeCells, sampled
+from spec_oracle.audit.experiment import Experiment, FoundBy, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.exact.completions import Ids
 
 ENGINE_SIZES: Final = (3, 5, 8)  # Sizes of the larger batches that are sampled, without seeds and with them.

@@ -25,8 +25,9 @@ from spec_oracle.audit.engine.steps import (
     traced_steps,
 )
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, OutcomeCells
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import CheckResult, How, not_asked, passed
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import ROW_TOLERANCE
 from spec_oracle.exact.completions import TokenOrder, equal_bins, masses_along, summed

@@ -20,8 +20,9 @@ from spec_oracle.audit.engine.cells import ENGINE_TV, crossed, outcomes
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, EngineRequest, asked_of, traced
-from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find
+from spec_oracle.audit.experiment import Experiment, Listing, find
 from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
+from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import product

@@ -13,10 +13,11 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, TracedExperiment, confirmed
+from spec_oracle.audit.experiment import Experiment, TracedExperiment, confirmed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recorded
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.places import experiment_at

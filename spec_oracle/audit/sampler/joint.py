@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
+from spec_oracle.audit.experiment import Broken, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
     Cause,
@@ -30,6 +30,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.sampler.paired_with_rule import beside_a_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, confirm_breach, laws_after, traced_law
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import drafting_on

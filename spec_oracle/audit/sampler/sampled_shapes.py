@@ -14,10 +14,11 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import affordable, pace, too_slow
-from spec_oracle.audit.experiment import Effort, Experiment, indexed, numbered, sampled
+from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampling import Effort, indexed
 from spec_oracle.audit.shapes.axes import AXES, IDS, Shape, design
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.trees import Place

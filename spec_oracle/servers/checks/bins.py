@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers
-from spec_oracle.audit.experiment import OutcomeCells
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.distributions import Distributions

@@ -15,7 +15,7 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -28,6 +28,7 @@ from spec_oracle.audit.results import (
     not_asked,
     with_findings,
 )
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree

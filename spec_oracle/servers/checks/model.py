@@ -16,9 +16,9 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
 from spec_oracle.servers.checks.reference import compared

@@ -17,7 +17,6 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -30,6 +29,7 @@ from spec_oracle.audit.results import (
     Status,
     TextCounterexample,
 )
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings

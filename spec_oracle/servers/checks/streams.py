@@ -16,8 +16,8 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject

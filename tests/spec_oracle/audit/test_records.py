@@ -12,9 +12,9 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.options import require_sizes
-from spec_oracle.audit.sampling import judge_samples
+from spec_oracle.audit.sampling import Effort, judge_samples
 from spec_oracle.audit.verdict import rounded_up
 from spec_oracle.errors import InvalidInputError
 from tests.subjects import checks_of, sampler

@@ -8,9 +8,9 @@ import pytest
 
 from spec_oracle.audit.confirm import confirm
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.sampling import draw_within, judge_samples, screen
+from spec_oracle.audit.sampling import Effort, draw_within, judge_samples, screen
 from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
