@@ -56,7 +56,7 @@ SPARSE: Final = ("special", "zero", "equal")
 _NUMBERS_A_POSITION: Final = 500
 """Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
 
-_FEW, _MOST = 16, 300
+_RUN_OF_SPARSE, _RUN_AT_MOST = 16, 300
 """Tokens that are run one by one: of sparse rows, and at most."""
 
 
@@ -105,7 +105,7 @@ class Shape:
     @property
     def work(self) -> float:
         """About what the runs of a shape cost, in positions: tokens that are run one by one add to it."""
-        outcomes = min(self.vocab_size, _FEW if self.kind in SPARSE else _MOST)
+        outcomes = min(self.vocab_size, _RUN_OF_SPARSE if self.kind in SPARSE else _RUN_AT_MOST)
         return self.positions + self.numbers / _NUMBERS_A_POSITION + outcomes
 
     @property
