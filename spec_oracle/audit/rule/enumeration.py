@@ -11,9 +11,8 @@ from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import SPARSE, Shape
 from spec_oracle.audit.shapes.places import at_one_place, experiment_at
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import SPARSE, Place, Shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotInTimeError, NotTracedError, require_time

@@ -18,10 +18,9 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recorded
 from spec_oracle.audit.sampling import Effort
-from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.places import experiment_at
-from spec_oracle.audit.shapes.trees import EASY, Place, ids_of_interest, special_ids
+from spec_oracle.audit.shapes.trees import EASY, Place, Shape, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError
@@ -34,6 +33,15 @@ CLAIM_PILOT: Final = 20  # First samples at one shape.
 
 _ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
 """Errors of code that gets arrays of a library or type that it does not take."""
+
+
+MAY_REFUSE_IDS: Final = "int32"
+"""Ids that code may refuse: many operators of torch take indices of int64 only."""
+
+
+def types_of(code: SamplerCode, dtypes: Sequence[str]) -> tuple[str, ...]:
+    """Return the number types that the library of the code has."""
+    return tuple(dtype for dtype in dtypes if code.array == "torch" or dtype != "bfloat16")
 
 
 class CallsAtShapes:

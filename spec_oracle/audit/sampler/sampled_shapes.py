@@ -16,12 +16,13 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import affordable, pace, too_slow
 from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
+from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS, types_of
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import Effort, indexed
-from spec_oracle.audit.shapes.axes import AXES, IDS, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, IDS, design
 from spec_oracle.audit.shapes.cells import TreeCells
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.statistics import draws_needed_by_g, split
@@ -42,16 +43,9 @@ LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
 FULL: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
 """Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
-MAY_REFUSE_IDS: Final = "int32"
-"""Ids that code may refuse: many operators of torch take indices of int64 only."""
 
 _MOST_NUMBERS: Final = 1_000_000
 """Most probabilities in one call that takes samples."""
-
-
-def types_of(code: SamplerCode, dtypes: Sequence[str]) -> tuple[str, ...]:
-    """Return the number types that the library of the code has."""
-    return tuple(dtype for dtype in dtypes if code.array == "torch" or dtype != "bfloat16")
 
 
 def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes) -> CheckResult:

@@ -26,7 +26,7 @@ from spec_oracle.audit.experiment import Experiment, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode
 from spec_oracle.statistics import split

@@ -27,20 +27,15 @@ from spec_oracle.audit.results import (
     inconclusive,
     remarked,
 )
-from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
+from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS, CallsAtShapes, types_of
 from spec_oracle.audit.sampler.joint import in_addition, law_after_all
-from spec_oracle.audit.sampler.sampled_shapes import (
-    MAY_REFUSE_IDS,
-    SHAPES_SAMPLED_SHARE,
-    by_samples,
-    types_of,
-)
+from spec_oracle.audit.sampler.sampled_shapes import SHAPES_SAMPLED_SHARE, by_samples
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, AxisValue, design
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import at_one_place
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of

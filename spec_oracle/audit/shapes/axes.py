@@ -1,4 +1,4 @@
-"""What a shape is, a size and a form of the arrays; the values of each axis; and which shapes are tried.
+"""The values of each axis of shapes, and which shapes are tried.
 
 The shapes are a covering design (`spec_oracle.audit.covering`): a few dozen have every value of every axis,
 and come first, since a value that was never tried leaves an audit open.
@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.covering import Axes, Point, Value, covering
+from spec_oracle.audit.shapes.trees import OPTIONS, Shape
 
 AxisValue: TypeAlias = Any  # an int on axes of sizes, a str on others
 
@@ -25,17 +26,6 @@ TYPES: Final = ("float64", "float32", "bfloat16", "float16")
 IDS: Final = ("int64", "int32")
 LAYOUTS: Final = ("contiguous", "sliced", "transposed")
 KINDS: Final = ("flat", "tiny", "zero", "one-hot", "equal", "near", "special")
-NOT_GIVEN: Final = "not given"
-OPTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "draft_lengths": (NOT_GIVEN, "full", "ragged", "short", "empty"),
-    "is_greedy": (NOT_GIVEN, "nobody", "others", "every second other", "itself"),
-    "generators": (NOT_GIVEN, "others", "itself", "all"),
-}
-"""Values of the optional arguments of samplers: which requests of a batch are short, greedy or seeded.
-
-*Itself* is the request that is judged. It has all L drafted tokens, the first half of them (*short*), or none
-(*empty*); the others have all (*full*), or from none to all (*ragged*).
-"""
 
 _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
     "place": PLACES[1:],
@@ -48,84 +38,6 @@ _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
 def needs_others(axis: str, value: AxisValue) -> bool:
     """Whether a value means something only where a batch has more than one request."""
     return value in _OF_OTHERS.get(axis, ())
-
-
-SPARSE: Final = ("special", "zero", "equal")
-"""Kinds in which few tokens are possible, at any vocabulary; the other rows of the shape are sparse, too."""
-
-_NUMBERS_A_POSITION: Final = 500
-"""Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
-
-_RUN_OF_SPARSE, _RUN_AT_MOST = 16, 300
-"""Tokens that are run one by one: of sparse rows, and at most."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A size and a form of the arrays, the request that is judged, and the kind of its distributions.
-
-    At a *brief* one, tried for pairs of values, one position is open, and few sampled ids are run.
-    """
-
-    vocab_size: int
-    draft_length: int
-    num_paths: int = 1
-    batch: int = 1
-    place: str = "first"
-    dtype: str = "float64"
-    ids: str = "int64"
-    layout: str = "contiguous"
-    kind: str = "flat"
-    is_brief: bool = False
-    draft_lengths: str = NOT_GIVEN
-    is_greedy: str = NOT_GIVEN
-    generators: str = NOT_GIVEN
-
-    @property
-    def own_length(self) -> int:
-        """How many tokens are drafted for the request that is judged."""
-        return {"short": self.draft_length // 2, "empty": 0}.get(self.draft_lengths, self.draft_length)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The optional arguments that are given."""
-        given = {name: getattr(self, name) for name in OPTIONS}
-        return {name: value for name, value in given.items() if value != NOT_GIVEN}
-
-    @property
-    def numbers(self) -> int:
-        """How many probabilities the arguments of one call have."""
-        return self.batch * self.num_paths * (2 * self.draft_length + 1) * self.vocab_size
-
-    @property
-    def positions(self) -> int:
-        """How many positions all paths of all requests have, the bonus included."""
-        return self.batch * self.num_paths * (self.draft_length + 1)
-
-    @property
-    def work(self) -> float:
-        """About what the runs of a shape cost, in positions: tokens that are run one by one add to it."""
-        outcomes = min(self.vocab_size, _RUN_OF_SPARSE if self.kind in SPARSE else _RUN_AT_MOST)
-        return self.positions + self.numbers / _NUMBERS_A_POSITION + outcomes
-
-    @property
-    def request(self) -> int:
-        """The place of the request in its batch."""
-        return {"first": 0, "second": min(1, self.batch - 1), "middle": self.batch // 2}.get(
-            self.place, self.batch - 1
-        )
-
-    def __str__(self) -> str:
-        special = (
-            f"request {self.request} of {self.batch}" if self.batch > 1 else "",
-            self.dtype,
-            self.ids if self.ids != "int64" else "",
-            self.layout if self.layout != "contiguous" else "",
-            *(f"{name} {value}" for name, value in self.options.items()),
-            f"{self.kind} probabilities",
-        )
-        sizes = f"V {self.vocab_size}, L {self.draft_length}, K {self.num_paths}"
-        return ", ".join([sizes, *filter(None, special)])
 
 
 AXES: Final[Mapping[str, Sequence[AxisValue]]] = {

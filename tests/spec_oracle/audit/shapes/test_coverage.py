@@ -14,7 +14,8 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Cover, Status, inconclusive
 from spec_oracle.audit.sampler import shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import OPTIONS, design
+from spec_oracle.audit.shapes.axes import design
+from spec_oracle.audit.shapes.trees import OPTIONS
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError

@@ -14,11 +14,10 @@ from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
 from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, design
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
-from spec_oracle.audit.shapes.places import experiment_at, traced_at
-from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
-from spec_oracle.audit.shapes.trees import Place, ids_of_interest, tree_of
+from spec_oracle.audit.shapes.places import experiment_at, tolerance, traced_at
+from spec_oracle.audit.shapes.trees import DIGITS, Place, Shape, exact_row, ids_of_interest, tree_of
 from spec_oracle.audit.shapes.tried import SHAPES_PAIRS_SHARE, SHAPES_VALUES_LEFT_SHARE, TriedShapes
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import TooManyBranchesError
