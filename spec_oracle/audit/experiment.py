@@ -46,21 +46,22 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.sampling import (
     Effort,
     OutcomeCells,
-    SampledDecision,
+    Sample,
+    budget_for,
     calls_within,
     draw_within,
+    in_words,
     indexed,
     judge_samples,
     listed,
+    look_of,
 )
 from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
-    draws_needed_by_g,
     draws_needed_by_joint_e_process,
-    split,
     total_variation_interval,
 )
 
@@ -144,47 +145,6 @@ def numbered(
     expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
     some = cast(Callable[[int], Sequence[Any]], many)
     return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
-
-
-@dataclass
-class Sample:
-    """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test.
-
-    ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats.
-    """
-
-    experiment: Experiment
-    cells: OutcomeCells
-    law: NDArray[np.float64] = field(init=False)
-    slack: NDArray[np.float64] | float = field(init=False)
-    counts: NDArray[np.int64] = field(init=False)
-    seconds: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        self.law, self.slack = self.cells.law, self.cells.slack
-        self.counts = np.zeros(len(self.law), dtype=np.int64)
-
-    def draw(self, count: int) -> None:
-        """Run the experiment ``count`` times more; it may return fewer outcomes."""
-        started = time.monotonic()
-        outcomes = self.experiment.many(count)
-        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
-        self.seconds += time.monotonic() - started
-
-    def afresh(self) -> "Sample":
-        """Return an empty sample of the same experiment."""
-        return replace(self)
-
-    @property
-    def gap(self) -> tuple[Gap, float] | None:
-        """The outcome with the largest gap and the total variation, as sampled; None without outcomes."""
-        named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
-        if not named or not self.counts.any():
-            return None
-        seen = self.counts / self.counts.sum()
-        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
-        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
-        return gap, float(abs(seen - self.law).sum() / 2)
 
 
 @dataclass(frozen=True)
@@ -446,7 +406,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     """
     some = [one for one in ledger.found if one.experiment.decides or effort.screens_all] or ledger.found
     longest = {one.experiment.what: one for one in some}
-    samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
+    samples = {what: Sample(one.experiment.many, listed(one.traced.law)) for what, one in longest.items()}
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
@@ -463,15 +423,18 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     except NoEvidenceError:
         if not effort.at_once:
             raise
-    return confirm(_in_one_call(samples, effort, seconds), context.rate)
+    kinds = {what: (one.experiment.size, one.experiment.group) for what, one in longest.items()}
+    return confirm(_in_one_call(samples, kinds, effort, seconds), context.rate)
 
 
-def _in_one_call(samples: Mapping[str, Sample], effort: Effort, seconds: float) -> dict[str, Sample]:
+def _in_one_call(
+    samples: Mapping[str, Sample], kinds: Mapping[str, tuple[str, str]], effort: Effort, seconds: float
+) -> dict[str, Sample]:
     """Return samples of one call each, as many at most: several calls may depend on each other."""
     again = {what: sample.afresh() for what, sample in samples.items()}
     sizes: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
     for what, sample in again.items():
-        kind = sample.experiment.size, sample.experiment.group
+        kind = kinds[what]
         if kind not in sizes:
             drawn = int(samples[what].counts.sum())
             sizes[kind] = calls_within(sample.afresh, seconds, start=effort.pilot, most=drawn)
@@ -487,8 +450,8 @@ def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: fl
     """
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
-    as_traced = replace(experiment, many=found.traced.many or experiment.many)
-    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
+    sample = Sample(found.traced.many or experiment.many, cells)
+    rate = shares.CLAIM_PART * context.rate
     claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
     seconds = shares.CLAIM_SHARE * context.budget
     is_confirmed = borne_out(
@@ -541,93 +504,48 @@ def sampled(
 
     The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural.
     """
-    chosen = [one for one in experiments if one.decides or effort.screens_all]
-    own = {one.what: Sample(one, one.cells) for one in chosen}
+    chosen = {one.what: one for one in experiments if one.decides or effort.screens_all}
+    own = {name: Sample(one.many, one.cells, one.shown) for name, one in chosen.items()}
     if ledger is not None:
         ledger.samples = own
     seconds = effort.share * context.budget
+    deciding = [name for name, one in chosen.items() if one.decides]
     decision = judge_samples(
         own,
         rate=context.rate,
         seconds=seconds,
         tv=effort.wanted or effort.tv,
-        batch=_look(next(iter(own.values())), seconds / len(own), effort),
+        batch=look_of(next(iter(own.values())), seconds / len(own), effort),
         turns=effort.turns,
         most=effort.most,
-        names=[what for what, sample in own.items() if sample.experiment.decides],
+        names=deciding,
         admitted=context.admitted,
         keeps=effort.keeps,
     )
-    status, detail = _describe(decision, own, effort, what)
+    status, detail = in_words(decision, own, effort, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
         total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
     )
     bound = max(bounds, default=0.0)
-    sizes = list(dict.fromkeys(sample.experiment.size for sample in own.values()))
+    sizes = list(dict.fromkeys(one.size for one in chosen.values()))
     scope = (f"{draws:,} samples of {', '.join(sizes)}", *filter(None, [decision.statistics]))
-    worst = own.get(decision.worst or "")
     shown = Shown()
-    if status is Status.FAILED and worst is not None and worst.gap and worst.experiment.wrong_completion:
-        shown = Shown(worst.experiment.wrong_completion(*worst.gap))
+    if decision.worst is not None and (gap := own[decision.worst].gap):
+        wrong_completion = chosen[decision.worst].wrong_completion
+        shown = Shown(wrong_completion(*gap)) if wrong_completion else shown
     findings = Findings(
         total_variation=bound,
         smallest_detectable_tv=decision.detectable_tv if decision.worst is None else None,
         worst=decision.worst,
     )
-    tokens = max(sample.experiment.tokens for sample in own.values())
+    tokens = max(one.tokens for one in chosen.values())
     detectable = findings.smallest_detectable_tv
     if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
         detectable = None
     measured = Measured(context.rate, draws, bound, tokens, detectable)
-    do = _budget_for(own, effort, context) if status is Status.INCONCLUSIVE else ""
+    do = ""
+    if status is Status.INCONCLUSIVE:
+        do = budget_for([own[name] for name in deciding], effort, context.rate, context.budget)
     remarks = Remarks(scope, do=do)
     return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
-
-
-def _look(sample: Sample, seconds: float, effort: Effort) -> int:
-    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
-    if not effort.at_once:
-        return effort.look
-    trial = partial(Sample, sample.experiment, sample.cells)
-    seconds *= shares.SCREENING_SHARE
-    return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
-
-
-def _describe(
-    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
-) -> tuple[Status, str]:
-    """Return the status of a decision by samples, and its sentence."""
-    if decision.worst is not None:
-        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
-        if worst.gap is not None:
-            gap = worst.gap[0]
-            detail += f"; {gap.actual:.3g} of them are {worst.experiment.shown(gap.sequence)}, "
-            detail += f"{gap.expected:.3g} expected"
-        return Status.FAILED, detail
-    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
-    least = f" ({tv})" if decision.detectable_tv < 1 else ""
-    if effort.is_of_looks:
-        few = " (too few to show a defect)"
-        named = what or ", ".join(samples)
-        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
-    named = f"{what}: " if what else ""
-    if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
-    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
-    return Status.INCONCLUSIVE, (
-        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
-        f"of {effort.tv}{least}; raise --budget"
-    )
-
-
-def _budget_for(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
-    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
-    decided = [sample for sample in samples.values() if sample.experiment.decides]
-    part = split(split(context.rate, 2), len(decided))
-    seconds = sum(
-        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
-        for one in decided
-    )
-    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
-    return f"--budget {10 * math.ceil(max(needed, 1.5 * context.budget) / 10)}"

@@ -10,16 +10,19 @@ shown by then: docs/theory.md, "Statistics".
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as shares
+from spec_oracle.audit.results import Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import Gap
 from spec_oracle.statistics import (
     DEFAULT_MISS,
     EProcess,
@@ -39,24 +42,6 @@ CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
 SAMPLES_LOOKS: Final = (0.5, 0.65, 0.8)
 SAMPLES_LOOK_MISS: Final = 1e-4
 _LAST_MISS: Final = DEFAULT_MISS - len(SAMPLES_LOOKS) * SAMPLES_LOOK_MISS
-
-
-class Sampled(Protocol):
-    """Samples: ``counts`` [C] of outcomes so far, which should follow a ``law`` [C].
-
-    ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
-    ``seconds`` the samples took of the code under test; ``draw`` adds some, ``afresh`` begins without any.
-    """
-
-    counts: NDArray[np.int64]
-    seconds: float
-
-    @property
-    def law(self) -> NDArray[np.float64]: ...  # noqa: D102
-    @property
-    def slack(self) -> ArrayLike: ...  # noqa: D102
-    def draw(self, count: int) -> object: ...  # noqa: D102
-    def afresh(self) -> "Sampled": ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -84,6 +69,49 @@ def listed(law: Mapping[Any, float]) -> OutcomeCells:
 def indexed(law: NDArray[np.float64]) -> OutcomeCells:
     """Return a cell for every outcome, where outcomes are numbers from 0 on."""
     return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
+
+
+@dataclass
+class Sample:
+    """Outcomes of ordinary runs, counted in cells; ``many`` makes so many runs, and returns their outcomes.
+
+    ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats;
+    ``counts`` [C] are outcomes so far, ``seconds`` those of the code under test. ``shown`` words an outcome.
+    """
+
+    many: Callable[[int], Sequence[Any]]
+    cells: OutcomeCells
+    shown: Callable[[Any], str] = str
+    law: NDArray[np.float64] = field(init=False)
+    slack: NDArray[np.float64] | float = field(init=False)
+    counts: NDArray[np.int64] = field(init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.law, self.slack = self.cells.law, self.cells.slack
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    def draw(self, count: int) -> None:
+        """Make ``count`` runs more; they may have fewer outcomes."""
+        started = time.monotonic()
+        outcomes = self.many(count)
+        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
+        self.seconds += time.monotonic() - started
+
+    def afresh(self) -> "Sample":
+        """Return an empty sample of the same runs."""
+        return replace(self)
+
+    @property
+    def gap(self) -> tuple[Gap, float] | None:
+        """The outcome with the largest gap and the total variation, as sampled; None without outcomes."""
+        named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
+        if not named or not self.counts.any():
+            return None
+        seen = self.counts / self.counts.sum()
+        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
+        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
+        return gap, float(abs(seen - self.law).sum() / 2)
 
 
 @dataclass(frozen=True)
@@ -140,7 +168,7 @@ class SampledDecision:
 
 
 def judge_samples(
-    samples: Mapping[str, Sampled],
+    samples: Mapping[str, Sample],
     *,
     rate: float,
     seconds: float,
@@ -163,18 +191,19 @@ def judge_samples(
     ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
     If the code raises, all samples before that decide, if they suffice.
     """
-    listed, is_screened_only = list(samples.values()), math.isinf(tv)
-    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
+    each, is_screened_only = list(samples.values()), math.isinf(tv)
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), shares.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
-            if turn >= len(samples) and _seconds(listed) > share * seconds:
+            is_over = _seconds(each) > share * seconds
+            if is_over and turn >= len(samples):
                 break
             yield batch
 
     own = {name: samples[name] if keeps else samples[name].afresh() for name in names or samples}
     try:
-        process = screen(listed, half, sizes())
+        process = screen(each, half, sizes())
         if process.p_value <= half:
             found = _contradicted(process, list(samples), half)
             worst = samples[found.worst or ""]
@@ -182,7 +211,7 @@ def judge_samples(
             before = -1
             while admitted is not None and not shows_more(worst, admitted, rate):
                 drawn = int(worst.counts.sum())
-                if drawn == before or drawn >= needed or _seconds(listed) > seconds:
+                if drawn == before or drawn >= needed or _seconds(each) > seconds:
                     break
                 worst.draw(batch)
                 before = drawn
@@ -190,7 +219,7 @@ def judge_samples(
         if is_screened_only:
             fit = goodness_of_fit_by_e_process(process, alpha=rate)
             return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
-        part, others = split(half, len(own)), [] if keeps else listed
+        part, others = split(half, len(own)), [] if keeps else each
         if keeps:
             (sample,) = own.values()
             if _is_clear(sample, rate=part, seconds=seconds, tv=tv, batch=batch, most=most):
@@ -198,7 +227,7 @@ def judge_samples(
         miss = _LAST_MISS if keeps else DEFAULT_MISS
         return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most, miss=miss)
     except SubjectRaisedError as error:
-        evidence = _evidence([*listed, *(() if keeps else own.values())])
+        evidence = _evidence([*each, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
             raise
         found = _contradicted(evidence, [*samples, *own], split(rate, 2))
@@ -210,8 +239,8 @@ def judge_samples(
 
 
 def _decided(
-    own: Mapping[str, Sampled],
-    screened: Sequence[Sampled],
+    own: Mapping[str, Sample],
+    screened: Sequence[Sample],
     *,
     rate: float,
     seconds: float,
@@ -244,7 +273,7 @@ def _decided(
     return SampledDecision(None, "", "", detectable, draws)
 
 
-def _is_clear(sample: Sampled, *, rate: float, seconds: float, tv: float, batch: int, most: int) -> bool:
+def _is_clear(sample: Sample, *, rate: float, seconds: float, tv: float, batch: int, most: int) -> bool:
     """Draw up to each look in turn, within ``seconds``: whether ``tv`` would have shown by then.
 
     The chance that a larger total variation is missed at any look is that of all looks, added up.
@@ -267,12 +296,12 @@ def _is_clear(sample: Sampled, *, rate: float, seconds: float, tv: float, batch:
     return False
 
 
-def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
+def shows_more(sample: Sample, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than the one on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
-def _needed(sample: Sampled, tv: float, rate: float, miss: float) -> int:
+def _needed(sample: Sample, tv: float, rate: float, miss: float) -> int:
     """Return how many samples detect ``tv``; without the slack, if the slack hides as much."""
     try:
         return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss, slack=sample.slack)
@@ -280,7 +309,7 @@ def _needed(sample: Sampled, tv: float, rate: float, miss: float) -> int:
         return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss)
 
 
-def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:
+def screen(samples: Sequence[Sample], rate: float, sizes: Iterable[int]) -> EProcess:
     """Sample each once, then by turns where the evidence is strongest and where the samples are fewest.
 
     Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
@@ -298,7 +327,7 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
     return process
 
 
-def _evidence(samples: Sequence[Sampled]) -> EProcess:
+def _evidence(samples: Sequence[Sample]) -> EProcess:
     """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
@@ -319,11 +348,11 @@ def contradiction(fit: GoodnessOfFit) -> str:
     return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
 
 
-def _seconds(samples: Iterable[Sampled]) -> float:
+def _seconds(samples: Iterable[Sample]) -> float:
     return sum(sample.seconds for sample in samples)
 
 
-def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most: int) -> None:
+def draw_within(sample: Sample, seconds: float, count: int, *, start: int, most: int) -> None:
     """Add ``count`` samples, fewer if they take longer: in calls of ``start``, then of up to ``most``.
 
     A call that compiles says little of the pace of the others, so every one is timed.
@@ -339,7 +368,7 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         size = max(start, min(most, int(size * min(room, CALL_GROWTH))))
 
 
-def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
+def calls_within(trial: Callable[[], Sample], seconds: float, *, start: int, most: int) -> int:
     """Return how many samples one call can take in about that time, from ``start`` to ``most``.
 
     Measured by calls of growing size on samples of their own, each made by ``trial``. The first may compile;
@@ -355,3 +384,49 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
+
+
+def look_of(sample: Sample, seconds: float, effort: Effort) -> int:
+    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
+    if not effort.at_once:
+        return effort.look
+    seconds *= shares.SCREENING_SHARE
+    return calls_within(sample.afresh, seconds, start=min(effort.pilot, effort.look), most=effort.look)
+
+
+def in_words(
+    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
+) -> tuple[Status, str]:
+    """Return the status of a decision by samples, and its sentence."""
+    if decision.worst is not None:
+        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
+        if worst.gap is not None:
+            gap = worst.gap[0]
+            detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
+            detail += f"{gap.expected:.3g} expected"
+        return Status.FAILED, detail
+    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
+    least = f" ({tv})" if decision.detectable_tv < 1 else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        named = what or ", ".join(samples)
+        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
+    named = f"{what}: " if what else ""
+    if decision.detectable_tv <= effort.tv:
+        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
+    pace = decision.draws / max(_seconds(samples.values()), 1e-9)
+    return Status.INCONCLUSIVE, (
+        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
+        f"of {effort.tv}{least}; raise --budget"
+    )
+
+
+def budget_for(decided: Sequence[Sample], effort: Effort, rate: float, budget: float) -> str:
+    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
+    part = split(split(rate, 2), len(decided))
+    seconds = sum(
+        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
+        for one in decided
+    )
+    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)}"

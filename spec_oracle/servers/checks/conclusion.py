@@ -15,9 +15,9 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Experiment, Ledger, Sample, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, sampled
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, Status, TextCounterexample
-from spec_oracle.audit.sampling import Effort, OutcomeCells
+from spec_oracle.audit.sampling import Effort, OutcomeCells, Sample
 from spec_oracle.contracts.completion import Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.bins import Tree
