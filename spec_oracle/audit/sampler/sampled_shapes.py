@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import affordable, pace, too_slow
 from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
-from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS, types_of
+from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import Effort, indexed
@@ -26,6 +26,7 @@ from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics.streams import stream
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
@@ -78,7 +79,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     fits = [s for s in FULL if all(getattr(s, axis) in values for axis, values in only.items())]
     if not fits or context.shapes.most is not None:
         return passed("", alpha=rate), ()
-    rest = context.seed, code.generator(context.seed), context.stream("sampler/large")
+    rest = context.seed, code.generator(context.seed), stream(context.seed, "sampler/large")
     places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
     tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
     each = [
@@ -113,7 +114,7 @@ def sampled_shapes(
         what: max(1, min(most, _MOST_NUMBERS * place.shape.batch // place.shape.numbers))
         for what, place in places.items()
     }
-    rng = context.stream("sampler/shapes/samples")
+    rng = stream(context.seed, "sampler/shapes/samples")
     each = [_requests(place, subject.code, sizes[what], rng) for what, place in places.items()]
     more = max(requests / sum(sizes.values()) / SHAPES_ROUNDS - 1, 0)
     looks = Effort(math.inf, SHAPES_ROUNDS * most, turns=math.ceil(more * len(places)))
@@ -148,7 +149,7 @@ def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, reque
     """
     if not (places := _smallest_first([*tried.traced])):
         small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
-        dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
+        dtypes = context.shapes.dtypes[:1]
         axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
         axes["ids"] = _ids_taken(subject, context, tried, dtypes[0])
         few = design(**{**axes, **context.shapes.only})

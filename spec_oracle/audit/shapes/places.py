@@ -74,10 +74,12 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
     on record in ``facts``, and the drafts that are not tried explain some more. Code may compute in
     `ENGINES`, or in the type of its rows where that is coarser.
     """
-    shape, tree = place.shape, place.tree
+    shape, explained = place.shape, facts.explained(place.shape.draft_length + 1)
+    what, tree = str(shape), place.wanted
+    unseen = tree.unseen
     coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
     rounding = tolerance(coarsest, tree.draft_length, tree.vocab_size)
-    allowed = max(facts.explained(shape.draft_length + 1), rounding) + tree.unseen
+    allowed = max(explained, rounding) + unseen
 
     def trace(_: int, end: float) -> TracedOutcome:
         account, found = Account(place.wanted), laws(place, end)
@@ -92,7 +94,7 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
         return replace(outcome, law=cells, is_decided=is_decided, remark=_largest_gap(account))
 
     return Experiment(
-        what=str(shape),
+        what=what,
         size="a completion",
         expect=lambda: dict(enumerate(TreeCells(place.wanted).law.tolist())),
         many=cast(Callable[[int], Sequence[int]], many),

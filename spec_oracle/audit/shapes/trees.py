@@ -106,7 +106,7 @@ class Shape:
 
     def __str__(self) -> str:
         special = (
-            f"request {self.request} of {self.batch}" if self.batch > 1 else "",
+            f"request {self.request} of {self.batch}" * (self.batch > 1),
             self.dtype,
             self.ids if self.ids != "int64" else "",
             self.layout if self.layout != "contiguous" else "",
@@ -200,14 +200,10 @@ class Place:
         return _tree_at(self)
 
     @property
-    def drafts(self) -> list[Paths]:
-        """The likely drafts of the request, each alone."""
-        return [self.tree.drafts(paths) for paths in self.tree.likely]
-
-    @property
     def batch(self) -> Paths:
         """The likely drafts of the request as requests of one batch."""
-        return Paths(*map(np.concatenate, zip(*(one.arrays for one in self.drafts), strict=True)))
+        each = [self.tree.drafts(paths).arrays for paths in self.tree.likely]
+        return Paths(*map(np.concatenate, zip(*each, strict=True)))
 
     @property
     def chances(self) -> Floats:

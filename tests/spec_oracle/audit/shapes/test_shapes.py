@@ -147,7 +147,10 @@ def rule(name, spoil=lambda masses: masses):
 
     def laws(place, end):
         del end
-        found = [conditional_laws(verifiers.get(name), as_drafts(one))[0] for one in place.drafts]
+        found = [
+            conditional_laws(verifiers.get(name), as_drafts(place.tree.drafts(one)))[0]
+            for one in place.tree.likely
+        ]
         return [ConditionalLaw({prefix: spoil(m) for prefix, m in law.leaves.items()}) for law in found]
 
     return laws
