@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.failing_inputs import with_inputs
@@ -22,7 +23,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.rule.enumeration import SlowSizes, at_place
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import AXES, design
+from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, result_of
 from spec_oracle.audit.shapes.tried import TriedShapes
 from spec_oracle.exact import DecisionError, VerdictError

@@ -13,6 +13,7 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.draws import affordable, pace, too_slow
 from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
@@ -20,7 +21,7 @@ from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import Effort, indexed
-from spec_oracle.audit.shapes.axes import AXES, IDS, design
+from spec_oracle.audit.shapes.axes import AXES, IDS
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.draftings import ToyDrafts
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, find
@@ -32,7 +33,7 @@ from spec_oracle.audit.sampler.joint import in_addition, law_after_all
 from spec_oracle.audit.sampler.sampled_shapes import SHAPES_SAMPLED_SHARE, by_samples
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
-from spec_oracle.audit.shapes.axes import AXES, AxisValue, design
+from spec_oracle.audit.shapes.axes import AXES, AxisValue
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import at_one_place
 from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape

@@ -9,12 +9,12 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.covering import parts_of
+from spec_oracle.audit.covering import MOST_NUMBERS, design, parts_of
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
 from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, design
+from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
 from spec_oracle.audit.shapes.places import experiment_at, tolerance, traced_at
 from spec_oracle.audit.shapes.trees import DIGITS, Place, Shape, exact_row, ids_of_interest, tree_of
