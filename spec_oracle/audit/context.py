@@ -1,29 +1,22 @@
 """What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
-    Cause,
     CheckResult,
     Findings,
-    How,
     LawResult,
-    NoEvidenceError,
     Status,
-    breach,
-    inconclusive,
 )
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.audit.subject import Subject
-from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.statistics import DEFAULT_ALPHA, split
+from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 
@@ -131,45 +124,3 @@ class Context:
     def after_claims(self, rate: float | None = None) -> "Context":
         """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
         return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
-
-
-def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
-    """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
-    try:
-        return part()
-    except ContractError as error:
-        return breach(error, how=How.SAMPLED)
-    except SubjectRaisedError as error:
-        return inconclusive(str(error))
-
-
-def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> CheckResult:
-    """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
-
-    What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
-    the first part that saw a deviation and left it undecided, else the first that is open, else the last one.
-    """
-    results: list[CheckResult] = []
-    rate = split(alpha, len(parts))
-    for part in parts:
-        results.append(run_guarded(partial(part, rate)))
-        if results[-1].status is Status.FAILED:
-            break
-    order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
-    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
-    chosen = next((r for status in order for r in results if r.status is status), results[-1])
-    draws = sum(result.measured.draws for result in results)
-    return replace(chosen, measured=replace(chosen.measured, draws=draws))
-
-
-def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
-    """Try the ways to answer a check in order, best first; notes say why those before did not work."""
-    notes: list[str] = []
-    for way in ways:
-        try:
-            found = run_guarded(way)
-            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
-            return replace(found, remarks=remarks)
-        except NoEvidenceError as error:
-            notes.append(str(error))
-    return inconclusive("; ".join(notes))

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as shares
 from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
-from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.results import (
     Cause,
+    CheckResult,
     Findings,
     How,
     LawResult,
@@ -41,6 +42,8 @@ from spec_oracle.audit.results import (
     Shown,
     Status,
     WrongCompletion,
+    breach,
+    inconclusive,
     with_findings,
 )
 from spec_oracle.audit.sampling import (
@@ -56,12 +59,13 @@ from spec_oracle.audit.sampling import (
     listed,
     look_of,
 )
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
     draws_needed_by_joint_e_process,
+    split,
     total_variation_interval,
 )
 
@@ -252,6 +256,48 @@ Judge: TypeAlias = Callable[[Ledger, Broken | None], LawResult]
 
 class UndecidedError(SpecOracleError):
     """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
+
+
+def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
+    """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
+    try:
+        return part()
+    except ContractError as error:
+        return breach(error, how=How.SAMPLED)
+    except SubjectRaisedError as error:
+        return inconclusive(str(error))
+
+
+def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> CheckResult:
+    """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
+
+    What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
+    the first part that saw a deviation and left it undecided, else the first that is open, else the last one.
+    """
+    results: list[CheckResult] = []
+    rate = split(alpha, len(parts))
+    for part in parts:
+        results.append(run_guarded(partial(part, rate)))
+        if results[-1].status is Status.FAILED:
+            break
+    order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
+    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
+    chosen = next((r for status in order for r in results if r.status is status), results[-1])
+    draws = sum(result.measured.draws for result in results)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
+
+
+def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
+    """Try the ways to answer a check in order, best first; notes say why those before did not work."""
+    notes: list[str] = []
+    for way in ways:
+        try:
+            found = run_guarded(way)
+            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
+            return replace(found, remarks=remarks)
+        except NoEvidenceError as error:
+            notes.append(str(error))
+    return inconclusive("; ".join(notes))
 
 
 class FoundBy(Enum):

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import run_guarded
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach, inconclusive
 from spec_oracle.audit.saved_inputs import FailingInputs

@@ -16,7 +16,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.cells import crossed, outcomes
@@ -24,7 +24,7 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, FoundBy, sampled
+from spec_oracle.audit.experiment import Experiment, FoundBy, first_failure, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.exact.completions import Ids

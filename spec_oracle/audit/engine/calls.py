@@ -15,15 +15,15 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CHAINS, Draw, in_turn, independent
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import Requests, counted, with_remarks_of
+from spec_oracle.audit.engine.requests import Requests, counted, sampled_instead, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, first_failure
 from spec_oracle.audit.results import CheckResult, LawResult, Status
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all

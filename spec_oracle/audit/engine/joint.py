@@ -5,19 +5,18 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.engine.requests import Requests, sampled_instead, tokens_of_a_call
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
-from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
 
@@ -42,7 +41,7 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     requests = Requests(subject, context, "joint")
     ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
     listing = partial(first_tokens, requests, cases)
-    instead = sampled_instead(requests, cases, partial(_of_a_call, context))
+    instead = sampled_instead(requests, cases, partial(tokens_of_a_call, context))
     result = requests.find(
         listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
     )
@@ -97,23 +96,3 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
         for tokens in sizes
         for case in seeded
     ]
-
-
-def sampled_instead(
-    requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
-) -> list[Experiment]:
-    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
-    seeded = [case for case in cases if case.code.takes_seeds]
-    return [
-        *(requests.completion(case, tokens(case)) for case in cases),
-        *(requests.completion(case, tokens(case), seeded=True) for case in seeded),
-    ]
-
-
-def _of_a_call(context: Context, case: Case) -> int:
-    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
-    if not case.code.has("start_many"):
-        return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
-    with raising():
-        whole = int(case.code.engine.draft_length) + 1
-    return min(context.inputs.tokens or whole, whole)

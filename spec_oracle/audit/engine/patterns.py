@@ -22,12 +22,11 @@ from itertools import groupby, product
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, describe
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import SEEDS, Asked
-from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, first_failure
 from spec_oracle.audit.results import (
     CheckResult,
     How,

@@ -9,7 +9,7 @@ after the other moves the law by the mean distance of the rows of that position.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from spec_oracle.audit.engine.tracer import Asked, EngineRequest, asked_of, trac
 from spec_oracle.audit.experiment import Experiment, Listing, find
 from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
+from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import product
@@ -136,6 +137,26 @@ class Requests:
             notes = (*notes, line)
         every = dict.fromkeys((*remarks.notes, *notes))
         return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=(*every,)))
+
+
+def sampled_instead(
+    requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
+) -> list[Experiment]:
+    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
+    seeded = [case for case in cases if case.code.takes_seeds]
+    return [
+        *(requests.completion(case, tokens(case)) for case in cases),
+        *(requests.completion(case, tokens(case), seeded=True) for case in seeded),
+    ]
+
+
+def tokens_of_a_call(context: Context, case: Case) -> int:
+    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
+    if not case.code.has("start_many"):
+        return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    with raising():
+        whole = int(case.code.engine.draft_length) + 1
+    return min(context.inputs.tokens or whole, whole)
 
 
 def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:

@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure, run_guarded
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CallSizes, independent
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest, generated_together
-from spec_oracle.audit.experiment import Experiment
+from spec_oracle.audit.experiment import Experiment, first_failure, run_guarded
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.contracts import raising
 from spec_oracle.exact.completions import Ids

@@ -22,11 +22,11 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import entropy_seen
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
-from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, first_failure
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list

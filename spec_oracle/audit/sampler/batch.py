@@ -14,7 +14,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import independent_calls
 from spec_oracle.audit.draws import (
     affordable,
@@ -24,7 +24,7 @@ from spec_oracle.audit.draws import (
     require_affordable,
     sampled_drafts,
 )
-from spec_oracle.audit.experiment import numbered
+from spec_oracle.audit.experiment import first_failure, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed

@@ -11,7 +11,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CHAINS, independent_calls
 from spec_oracle.audit.draws import (
     Calls,
@@ -21,6 +21,7 @@ from spec_oracle.audit.draws import (
     require_affordable,
     sampled_drafts,
 )
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, passed

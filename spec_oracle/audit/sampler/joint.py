@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, FoundBy, Ledger, TracedOutcome, find
+from spec_oracle.audit.experiment import Broken, FoundBy, Ledger, TracedOutcome, find, first_that_works
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
     Cause,

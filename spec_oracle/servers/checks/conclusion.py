@@ -20,9 +20,9 @@ from spec_oracle.audit.results import Cause, CheckResult, LawResult, Status, Tex
 from spec_oracle.audit.sampling import Effort, OutcomeCells, Sample
 from spec_oracle.contracts.completion import Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.bins import Tree
+from spec_oracle.servers.checks.bins import ServedOutcomes, Tree
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.subject import UNCONFIRMED, ServedOutcomes, ServerSubject, is_unconfirmed
+from spec_oracle.servers.checks.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
 from spec_oracle.servers.contract import Ask, DraftCounts
 from spec_oracle.statistics import (
     clopper_pearson,

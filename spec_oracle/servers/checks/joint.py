@@ -14,8 +14,8 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.experiment import Experiment
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Experiment, first_that_works
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -31,7 +31,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree
+from spec_oracle.servers.checks.bins import IMPOSSIBLE, ServedOutcomes, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
     LEVEL,
     conclude,
@@ -47,7 +47,6 @@ from spec_oracle.servers.checks.subject import (
     NEEDS_PROBABILITIES,
     UNCHECKED,
     UNCONFIRMED,
-    ServedOutcomes,
     ServerSubject,
     is_unchecked,
     is_unconfirmed,

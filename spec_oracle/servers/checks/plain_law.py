@@ -16,9 +16,9 @@ from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts.completion import Prefix, Token
-from spec_oracle.servers.checks.bins import log_error
+from spec_oracle.servers.checks.bins import ServedOutcomes, log_error
 from spec_oracle.servers.checks.conclusion import judged
-from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServedOutcomes, ServerSubject
+from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.server import Server
 
 TOO_FEW = "the server reports too few probabilities to know what it samples from"

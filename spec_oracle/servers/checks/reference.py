@@ -31,9 +31,10 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.bins import ServedOutcomes
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings
-from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
+from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
 from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
