@@ -50,14 +50,11 @@ from spec_oracle.audit.sampling import (
     Effort,
     OutcomeCells,
     Sample,
-    budget_for,
     calls_within,
+    decide,
     draw_within,
-    in_words,
     indexed,
-    judge_samples,
     listed,
-    look_of,
 )
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.errors import SpecOracleError
@@ -554,21 +551,8 @@ def sampled(
     own = {name: Sample(one.many, one.cells, one.shown) for name, one in chosen.items()}
     if ledger is not None:
         ledger.samples = own
-    seconds = effort.share * context.budget
     deciding = [name for name, one in chosen.items() if one.decides]
-    decision = judge_samples(
-        own,
-        rate=context.rate,
-        seconds=seconds,
-        tv=effort.wanted or effort.tv,
-        batch=look_of(next(iter(own.values())), seconds / len(own), effort),
-        turns=effort.turns,
-        most=effort.most,
-        names=deciding,
-        admitted=context.admitted,
-        keeps=effort.keeps,
-    )
-    status, detail = in_words(decision, own, effort, what)
+    decision = decide(own, deciding, effort, context.rate, context.budget, context.admitted, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
         total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
@@ -590,8 +574,5 @@ def sampled(
     if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
         detectable = None
     measured = Measured(context.rate, draws, bound, tokens, detectable)
-    do = ""
-    if status is Status.INCONCLUSIVE:
-        do = budget_for([own[name] for name in deciding], effort, context.rate, context.budget)
-    remarks = Remarks(scope, do=do)
-    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
+    status, remarks = decision.status, Remarks(scope, do=decision.do)
+    return LawResult("", status, decision.detail, How.SAMPLED, measured, remarks, shown, findings=findings)

@@ -157,7 +157,8 @@ class SampledDecision:
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
     the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
-    decided; ``draws`` counts all samples.
+    decided; ``draws`` counts all samples. ``status`` and ``detail`` say it for people, ``do`` how to know
+    more.
     """
 
     worst: str | None
@@ -165,6 +166,41 @@ class SampledDecision:
     statistics: str
     detectable_tv: float
     draws: int
+    status: Status = Status.PASSED
+    detail: str = ""
+    do: str = ""
+
+
+def decide(  # noqa: PLR0917
+    samples: Mapping[str, Sample],
+    names: Sequence[str],
+    effort: Effort,
+    rate: float,
+    budget: float,
+    admitted: float | None = None,
+    what: str = "",
+) -> SampledDecision:
+    """Judge samples with an effort, within its share of the budget, and say what they show.
+
+    Those of some ``names`` decide; ``what`` names the outcomes of all, in the plural. See `judge_samples`.
+    """
+    seconds = effort.share * budget
+    decision = judge_samples(
+        samples,
+        rate=rate,
+        seconds=seconds,
+        tv=effort.wanted or effort.tv,
+        batch=look_of(next(iter(samples.values())), seconds / len(samples), effort),
+        turns=effort.turns,
+        most=effort.most,
+        names=names,
+        admitted=admitted,
+        keeps=effort.keeps,
+    )
+    status, detail = in_words(decision, samples, effort, what)
+    is_open = status is Status.INCONCLUSIVE
+    do = budget_for([samples[name] for name in names], effort, rate, budget) if is_open else ""
+    return replace(decision, status=status, detail=detail, do=do)
 
 
 def judge_samples(
