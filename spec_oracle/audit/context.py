@@ -1,12 +1,11 @@
 """What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -120,7 +119,3 @@ class Context:
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `stream`."""
         return stream(self.seed, name, *numbers)
-
-    def after_claims(self, rate: float | None = None) -> "Context":
-        """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
-        return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))

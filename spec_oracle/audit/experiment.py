@@ -305,6 +305,11 @@ class FoundBy(Enum):
     SAMPLED = "sampled only"
 
 
+def after_claims(context: Context) -> Context:
+    """Return the context of samples that decide once plain ones had their part of the rate for claims."""
+    return replace(context, rate=(1 - shares.CLAIM_PART) * context.rate)
+
+
 def find(
     experiments: Listing | Sequence[Experiment],
     context: Context,
@@ -326,7 +331,7 @@ def find(
     """
     known = Ledger(context.budget) if ledger is None else ledger
     listing: Listing = experiments if callable(experiments) else lambda _: experiments
-    of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
+    of_samples = context if ways is FoundBy.SAMPLED else after_claims(context)
 
     def trace_all() -> LawResult:
         result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))

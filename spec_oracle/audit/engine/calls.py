@@ -23,7 +23,7 @@ from spec_oracle.audit.engine.requests import Requests, counted, sampled_instead
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, first_failure
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find, first_failure
 from spec_oracle.audit.results import CheckResult, LawResult, Status
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
@@ -88,7 +88,15 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     rest = requests.in_addition(ENGINE_REST_SHARE)
     instead = sampled_instead(requests, cases, lambda _: tokens)
     listing = partial(longer, requests, cases)
-    found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)
+    found = find(
+        listing,
+        context,
+        requests.effort(cases),
+        rest=rest,
+        instead=instead,
+        ledger=ledger,
+        doubt=requests.rounding.doubt,
+    )
     plain = requests.subject.cases(context, "generate_plain")
     if found.status is Status.FAILED and plain:
         found = beside_plain(found, requests, plain, found.measured.tokens, rate)

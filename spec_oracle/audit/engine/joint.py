@@ -15,7 +15,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests, sampled_instead, tokens_of_a_call
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
@@ -39,11 +39,16 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     cases, plain = subject.cases(context), subject.cases(context, "generate_plain")
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     requests = Requests(subject, context, "joint")
-    ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
-    listing = partial(first_tokens, requests, cases)
+    listing, sizes = partial(first_tokens, requests, cases), requests.effort(cases)
     instead = sampled_instead(requests, cases, partial(tokens_of_a_call, context))
-    result = requests.find(
-        listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
+    ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
+    result = find(
+        listing,
+        replace(context, rate=rate),
+        sizes,
+        instead=instead,
+        ledger=ledger,
+        doubt=requests.rounding.doubt,
     )
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     result = replace(result, findings=findings)
@@ -64,7 +69,7 @@ def beside_plain(
     sizes = requests.in_addition(PLAIN_SHARE)
     asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
     plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
-    rows = requests.find(plain, replace(requests.context, rate=rate), sizes)
+    rows = find(plain, replace(requests.context, rate=rate), sizes, doubt=requests.rounding.doubt)
     if rows.how is None or rows.cause is Cause.BROKEN_CONTRACT:
         return result if result.status is Status.FAILED else replace(rows, findings=result.findings)
     is_wrong = rows.status is Status.FAILED

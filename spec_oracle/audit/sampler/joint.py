@@ -16,7 +16,15 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, FoundBy, Ledger, TracedOutcome, find, first_that_works
+from spec_oracle.audit.experiment import (
+    Broken,
+    FoundBy,
+    Ledger,
+    TracedOutcome,
+    after_claims,
+    find,
+    first_that_works,
+)
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
     Cause,
@@ -56,7 +64,7 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
         return OneCall(subject, context).found(FoundBy.TRACED)
     if subject.randomness is None:
         return OneCall(subject, context).found(FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)
-    left = context.after_claims() if subject.traceable else context
+    left = after_claims(context) if subject.traceable else context
     traced = [lambda: OneCall(subject, context).traced()] if subject.traceable else []
     beside, sampled = partial(beside_a_rule, subject, context), lambda: OneCall(subject, left).sampled()
     return first_that_works([*traced, beside, sampled])
