@@ -82,16 +82,21 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"
         return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
-    return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
+    why_not = UNCHECKED * is_unchecked(context) if subject.server.listed else NEEDS_PROBABILITIES
+    own = partial(by_own_probabilities, subject, context, subject.distributions, why_not)
+    return first_that_works([own, partial(by_reference, subject, context)])
 
 
-def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong."""
-    reported, started = subject.distributions, time.monotonic()
-    if not subject.server.listed:
-        raise NoEvidenceError(NEEDS_PROBABILITIES)
-    if is_unchecked(context):
-        raise NoEvidenceError(UNCHECKED)
+def by_own_probabilities(
+    subject: ServerSubject, context: Context, reported: Distributions, why_not: str = ""
+) -> CheckResult:
+    """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong.
+
+    ``why_not`` says why the ``reported`` distributions are of no use, "" where they are.
+    """
+    if why_not:
+        raise NoEvidenceError(why_not)
+    started = time.monotonic()
     completions = subject.completions
     requests = ServedOutcomes(completions.more, completions.found, subject.plan.requests or math.inf)
     seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
