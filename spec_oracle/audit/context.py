@@ -20,9 +20,6 @@ from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 
 SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
-SHAPES_FEW: Final = 1 / 3  # Part of a run from which on a subject has all of that share.
-SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject's part.
-SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 
 COUNTED: Final = ("float64", "float32")
 """Number types that samplers get in use: a difference in another type is a note, and fails no check."""
@@ -49,12 +46,12 @@ class ShapeLimits:
     """Which shapes are tried, and which count.
 
     ``dtypes`` are the types of rows in which a difference counts, ``only`` the values of axes that code is
-    declared to take. ``part`` is the subject's part of the run; ``most`` limits their number, besides time.
+    declared to take. ``share`` of the budget is theirs; ``most`` limits their number, besides time.
     """
 
     dtypes: tuple[str, ...] = COUNTED
     only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
-    part: float = 1.0
+    share: float = field(default_factory=lambda: SHAPES_SHARE)
     most: int | None = None
 
 
@@ -75,23 +72,11 @@ class Context:
     admitted: float | None = None
     results: Mapping[str, CheckResult] = field(default_factory=dict)
     inputs: Inputs = Inputs()
-    shapes: ShapeLimits = ShapeLimits()
+    shapes: ShapeLimits = field(default_factory=ShapeLimits)
     exact: bool = False
     array: str = "numpy"
     shrink: bool = True
     again: FailingInputs | None = None
-
-    @property
-    def shape_share(self) -> float:
-        """Which share of the budget the check `shapes` may take: the more subjects a run has, the less."""
-        if self.shapes.part >= SHAPES_FEW:
-            return SHAPES_SHARE
-        return SHAPES_SHARE_OF_MANY * max(self.shapes.part, SHAPES_LEAST_PART)
-
-    @property
-    def shape_seconds(self) -> float:
-        """How long the check `shapes` may take."""
-        return self.shape_share * self.budget
 
     @property
     def findings(self) -> Findings:

@@ -158,7 +158,7 @@ class AuditOptions:
             shapes=ShapeLimits(
                 tuple(self.dtypes) or COUNTED,
                 only,
-                alpha / self.alpha,
+                _shape_share(alpha / self.alpha),
             ),
             exact=self.exact,
             array=self.array,
@@ -175,6 +175,16 @@ class AuditOptions:
             if value != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]
         return words
+
+
+SHAPES_FEW: Final = 1 / 3  # Part of a run from which on a subject has all of that share.
+SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject's part.
+SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
+
+
+def _shape_share(part: float) -> float:
+    """Return which share of the budget `shapes` may take: the more subjects a run has, the less."""
+    return ShapeLimits().share if part >= SHAPES_FEW else SHAPES_SHARE_OF_MANY * max(part, SHAPES_LEAST_PART)
 
 
 def _require_within(

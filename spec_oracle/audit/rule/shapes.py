@@ -54,7 +54,7 @@ _SECONDS_ON_TREES: Final = 20.0
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
-    end = time.process_time() + context.shape_seconds
+    end = time.process_time() + context.shapes.share * context.budget
     make = partial(at_place, subject, SlowSizes())
     tried, extent = TriedShapes(subject.drafting, make), _extent(subject, context)
     until = time.process_time() + _OF_VALUES * context.budget

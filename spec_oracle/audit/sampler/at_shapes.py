@@ -71,8 +71,9 @@ class CallsAtShapes:
             for paths in place.tree.likely:
                 batch = self._batch(shape, place.tree.drafts(paths))
                 if not found:
+                    seed = int(self._ordinary.integers(2**31))
                     with recording(self.subject.ran):
-                        code(batch, code.generator(int(self._ordinary.integers(2**31))))
+                        code(batch, code.generator(seed))
                 how["max_seconds"] = max(end - time.process_time(), 0.0)
                 try:
                     law = law_after(code, batch, shape.request, **how)
@@ -96,7 +97,8 @@ class CallsAtShapes:
         Raises `NoEvidenceError` where they contradict it, `NoDecisionError` where they are too few, and no
         random decision was seen.
         """
-        seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * self.context.shape_seconds)
+        share = effort.CLAIM_SHARE * self.context.shapes.share
+        seconds = min(CLAIM_SECONDS, share * self.context.budget)
         few = Effort(math.inf, CLAIM_PILOT, pilot=CLAIM_PILOT, most=10 * CLAIM_PILOT)
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)

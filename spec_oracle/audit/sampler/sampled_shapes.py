@@ -14,7 +14,7 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import design
-from spec_oracle.audit.draws import affordable, pace, too_slow
+from spec_oracle.audit.draws import affordable, too_slow
 from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
 from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS
@@ -50,15 +50,18 @@ _MOST_NUMBERS: Final = 1_000_000
 """Most probabilities in one call that takes samples."""
 
 
-def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes) -> CheckResult:
-    """Sample code at some shapes; where nothing was traced also at full vocabularies, with half the rate."""
-    share = SHAPES_SAMPLED_SHARE if tried.traced else 1.0
-    seconds = context.shape_seconds * share
-    requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
+def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes, pace: float) -> CheckResult:
+    """Sample code at some shapes, of which it verifies so many requests a second.
+
+    Where nothing was traced also at full vocabularies, with half the rate.
+    """
+    share = context.shapes.share * (SHAPES_SAMPLED_SHARE if tried.traced else 1.0)
+    seconds = share * context.budget
+    requests = min(pace * seconds, SHAPES_MOST_REQUESTS)
     if tried.traced:
         return sampled_shapes(subject, context, tried, requests, seconds)
     if requests < SHAPES_REQUESTS:
-        raise too_slow(subject, context, SHAPES_REQUESTS, context.shape_share)
+        raise too_slow(subject, context, SHAPES_REQUESTS, context.shapes.share)
     half = replace(context, rate=context.rate / 2)
     small = sampled_shapes(subject, half, tried, requests, seconds)
     if small.status is not Status.PASSED:
@@ -94,7 +97,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     if requests > affordable(subject, context):
         return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
     enough = Effort(
-        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shape_share
+        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shapes.share
     )
     what = f"tokens in float32 at V {' and '.join(f'{s.vocab_size:,}' for s in fits)}"
     found = sampled(each, replace(context, rate=rate), enough, what=what)

@@ -15,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import design
 from spec_oracle.audit.draftings import ToyDrafts
-from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.draws import Calls, pace
 from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, after_claims, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
@@ -55,7 +55,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """
     if not subject.on_trees:
         return _on_paths(subject, context)
-    seconds = SHAPES_OF_TREES_SHARE * context.shape_seconds
+    seconds = SHAPES_OF_TREES_SHARE * context.shapes.share * context.budget
     of_trees = after_larger_trees(subject, replace(context, budget=seconds, rate=context.rate / 2))
     if of_trees.status is Status.FAILED:
         return of_trees
@@ -115,9 +115,9 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     tried = TriedShapes(subject.drafting, calls.experiment, calls.confirm)
     try:
         taken = values_taken(subject, context, tried, optional)
-        if taken and not tried.wrong:
-            now, seconds = time.process_time(), context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
-            until = now + effort.SHAPES_VALUES_SHARE * context.budget
+        if taken:
+            share, now = context.shapes.share * (1 - SHAPES_SAMPLED_SHARE), time.process_time()
+            seconds, until = share * context.budget, now + effort.SHAPES_VALUES_SHARE * context.budget
             shapes_of = design(**{"dtype": dtypes, **only, **taken})
             tried.trace_design(shapes_of, context, until, now + seconds)
     except NoEvidenceError as error:
@@ -129,7 +129,8 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     if tried.wrong:
         wrong = result_of(tried, extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
-    found = result_of(tried, extent, context, by_samples(subject, after_claims(context), tried))
+    sampled = by_samples(subject, after_claims(context), tried, pace(subject, context))
+    found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
 
 
