@@ -305,11 +305,6 @@ class FoundBy(Enum):
     SAMPLED = "sampled only"
 
 
-def after_claims(context: Context) -> Context:
-    """Return the context of samples that decide once plain ones had their part of the rate for claims."""
-    return replace(context, rate=(1 - shares.CLAIM_PART) * context.rate)
-
-
 def find(
     experiments: Listing | Sequence[Experiment],
     context: Context,
@@ -331,7 +326,8 @@ def find(
     """
     known = Ledger(context.budget) if ledger is None else ledger
     listing: Listing = experiments if callable(experiments) else lambda _: experiments
-    of_samples = context if ways is FoundBy.SAMPLED else after_claims(context)
+    rate = context.rate * (1 if ways is FoundBy.SAMPLED else 1 - shares.CLAIM_PART)  # claims have the rest
+    of_samples = replace(context, rate=rate)
 
     def trace_all() -> LawResult:
         result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))

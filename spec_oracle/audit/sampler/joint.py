@@ -21,7 +21,6 @@ from spec_oracle.audit.experiment import (
     FoundBy,
     Ledger,
     TracedOutcome,
-    after_claims,
     find,
     first_that_works,
 )
@@ -64,7 +63,8 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
         return OneCall(subject, context).found(FoundBy.TRACED)
     if subject.randomness is None:
         return OneCall(subject, context).found(FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)
-    left = after_claims(context) if subject.traceable else context
+    rate = context.rate * (1 - effort.CLAIM_PART if subject.traceable else 1)  # claims have the rest
+    left = replace(context, rate=rate)
     traced = [lambda: OneCall(subject, context).traced()] if subject.traceable else []
     beside, sampled = partial(beside_a_rule, subject, context), lambda: OneCall(subject, left).sampled()
     return first_that_works([*traced, beside, sampled])

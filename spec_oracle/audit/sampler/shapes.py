@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import design
 from spec_oracle.audit.draftings import ToyDrafts
 from spec_oracle.audit.draws import Calls, pace
-from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, after_claims, find
+from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import (
@@ -129,7 +129,8 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     if tried.wrong:
         wrong = result_of(tried, extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
-    sampled = by_samples(subject, after_claims(context), tried, pace(subject, context))
+    left = replace(context, rate=(1 - effort.CLAIM_PART) * context.rate)  # claims have the rest
+    sampled = by_samples(subject, left, tried, pace(subject, context))
     found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
 
