@@ -7,10 +7,12 @@ variation `effort.SAMPLER_TV`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
@@ -18,6 +20,7 @@ from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import (
     Broken,
+    Experiment,
     FoundBy,
     Ledger,
     TracedOutcome,
@@ -80,35 +83,46 @@ class OneCall:
     def __init__(self, subject: SamplerSubject, context: Context) -> None:
         self.subject, self.context, self.end = subject, context, math.inf
         self.known, self.laws = Known(), dict[str, EmissionLaw]()
-        toys = instances_for(context, subject.num_paths)
+
+    @cached_property
+    def cases(self) -> dict[str, ToyDrafts]:
+        """What is drafted, by name."""
         chains = [
             ToyDrafts(name, name, PATHS, toy, drafting_on(toy, Siblings.INDEPENDENT))
-            for name, toy in toys.items()
+            for name, toy in instances_for(self.context, self.subject.num_paths).items()
         ]
-        trees = small_trees(subject.on_trees, context) if subject.on_trees else []
-        deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
-        self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
-        self.instances = {name: case.instance for name, case in self.cases.items()}
-        ways = {name: case.of_trees for name, case in self.cases.items()}
-        self.calls = Calls(subject.code, context.seed, "sampler/joint")
-        self.experiments = [
-            self.calls.on(
-                *(name, case.instance, ways[name]),
+        trees = small_trees(self.subject.on_trees, self.context) if self.subject.on_trees else []
+        return {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
+
+    def found(self, ways: FoundBy) -> LawResult:
+        """Trace the random numbers on every instance, or sample completions."""
+        some, (experiments, lengths) = effort_of_samples(), self._experiments()
+        rest, ledger = in_addition() if self.subject.on_trees else None, Ledger(self.context.budget)
+        how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
+        self.end = ledger.due
+        result = find(experiments, self.context, some, **how)
+        is_sampled = bool(ledger.samples) and not ledger.found
+        return self._with_laws(result, ledger, lengths) if is_sampled else result
+
+    def _experiments(self) -> tuple[list[Experiment], Mapping[str, Integers]]:
+        """Return one call on each case, and how many tokens calls accept, counted by the name of a case.
+
+        The first kind of trees decides, and the main instances.
+        """
+        first, *_ = self.cases.values()
+        deciding = {*main_instances([name for name, one in self.cases.items() if one.kind == PATHS])}
+        deciding |= {first.name} if first.of_trees else set()
+        calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
+        experiments = [
+            calls.on(
+                *(name, case.instance, case.of_trees),
                 trace=partial(self._traced, case),
-                group=case.kind if ways[name] else "",
+                group=case.kind if case.of_trees else "",
                 decides=name in deciding,
             )
             for name, case in self.cases.items()
         ]
-
-    def found(self, ways: FoundBy) -> LawResult:
-        """Trace the random numbers on every instance, or sample completions."""
-        some, ledger = effort_of_samples(), Ledger(self.context.budget)
-        rest = in_addition() if self.subject.on_trees else None
-        how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
-        self.end = ledger.due
-        result = find(self.experiments, self.context, some, **how)
-        return self._with_laws(result, ledger) if ledger.samples and not ledger.found else result
+        return experiments, calls.lengths
 
     def traced(self) -> LawResult:
         """Trace the random numbers on every instance; raise `NoEvidenceError` where that cannot be done."""
@@ -134,7 +148,7 @@ class OneCall:
         code, known, is_on_trees = self.subject.code, self.known, bool(self.subject.on_trees)
         found = judge_laws(
             self.laws,
-            self.instances,
+            {name: case.instance for name, case in self.cases.items()},
             self.subject.facts,
             partial(traced_law, code, known=known),  # whoever needs more limits the time
             how="traced",
@@ -174,12 +188,11 @@ class OneCall:
         notes = (*found.remarks.notes, FIGURES_OF_TREES.format(shown))
         return replace(remarked(found, notes=notes), findings=replace(findings, elsewhere=elsewhere))
 
-    def _with_laws(self, result: LawResult, ledger: Ledger) -> LawResult:
+    def _with_laws(self, result: LawResult, ledger: Ledger, lengths: Mapping[str, Integers]) -> LawResult:
         """Return what was sampled with the figures of every instance."""
-        names = {f"instance {name!r}": name for name in self.instances}
-        lengths = self.calls.lengths
+        names = {f"instance {name!r}": name for name in self.cases}
         laws = {
-            (name := names[what]): SampledLaw(self.instances[name], one.law, one.counts, lengths[name])
+            (name := names[what]): SampledLaw(self.cases[name].instance, one.law, one.counts, lengths[name])
             for what, one in ledger.samples.items()
             if one.counts.any()
         }
