@@ -185,18 +185,7 @@ def decide(  # noqa: PLR0917
     Those of some ``names`` decide; ``what`` names the outcomes of all, in the plural. See `judge_samples`.
     """
     seconds = effort.share * budget
-    decision = judge_samples(
-        samples,
-        rate=rate,
-        seconds=seconds,
-        tv=effort.wanted or effort.tv,
-        batch=look_of(next(iter(samples.values())), seconds / len(samples), effort),
-        turns=effort.turns,
-        most=effort.most,
-        names=names,
-        admitted=admitted,
-        keeps=effort.keeps,
-    )
+    decision = judge_samples(samples, effort, rate=rate, seconds=seconds, names=names, admitted=admitted)
     status, detail = in_words(decision, samples, effort, what)
     is_open = status is Status.INCONCLUSIVE
     do = budget_for([samples[name] for name in names], effort, rate, budget) if is_open else ""
@@ -205,29 +194,30 @@ def decide(  # noqa: PLR0917
 
 def judge_samples(
     samples: Mapping[str, Sample],
+    effort: Effort,
     *,
     rate: float,
     seconds: float,
-    tv: float,
-    batch: int,
-    turns: int,
-    most: int,
     names: Sequence[str] = (),
     admitted: float | None = None,
-    keeps: bool = False,
 ) -> SampledDecision:
     """Judge samples of many laws, within ``seconds``: screen all, and decide those of some ``names``.
 
-    Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
-    time. The G test takes samples of its own, since looks at those of the screening decided how many there
-    are; or it ``keeps`` them if there is a single law. It takes as many as detect a total variation of
-    ``tv``, in calls of ``most`` at most; they are added to the others in the end. Samples that it keeps end
-    where ``tv`` would have shown already. With an infinite ``tv``
+    Screening draws a look of each, then by turns, within its share of the time. The G test takes samples of
+    its own, since looks at those of the screening decided how many there are; or it keeps them if there is a
+    single law. It takes as many as detect the total variation of the effort; they are added to the others in
+    the end. Samples that it keeps end where that would have shown already. With an infinite one
     there is no G test, and the screening has all of the rate and the time. A total variation up to
     ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
     If the code raises, all samples before that decide, if they suffice.
     """
-    each, is_screened_only = list(samples.values()), math.isinf(tv)
+    each, tv, turns, keeps = list(samples.values()), effort.wanted or effort.tv, effort.turns, effort.keeps
+    is_screened_only, most, batch = math.isinf(tv), effort.most, effort.look
+    if effort.at_once:
+        few = min(effort.pilot, batch)
+        batch = calls_within(
+            each[0].afresh, shares.SCREENING_SHARE * seconds / len(each), start=few, most=batch
+        )
     half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), shares.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
@@ -420,14 +410,6 @@ def calls_within(trial: Callable[[], Sample], seconds: float, *, start: int, mos
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
-
-
-def look_of(sample: Sample, seconds: float, effort: Effort) -> int:
-    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
-    if not effort.at_once:
-        return effort.look
-    seconds *= shares.SCREENING_SHARE
-    return calls_within(sample.afresh, seconds, start=min(effort.pilot, effort.look), most=effort.look)
 
 
 def in_words(

@@ -20,7 +20,6 @@ from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
 from spec_oracle.audit.experiment import (
     Broken,
-    Experiment,
     FoundBy,
     Ledger,
     TracedOutcome,
@@ -95,22 +94,12 @@ class OneCall:
         return {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
 
     def found(self, ways: FoundBy) -> LawResult:
-        """Trace the random numbers on every instance, or sample completions."""
-        some, (experiments, lengths) = effort_of_samples(), self._experiments()
-        rest, ledger = in_addition() if self.subject.on_trees else None, Ledger(self.context.budget)
-        how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
-        self.end = ledger.due
-        result = find(experiments, self.context, some, **how)
-        is_sampled = bool(ledger.samples) and not ledger.found
-        return self._with_laws(result, ledger, lengths) if is_sampled else result
+        """Trace the random numbers on every instance, or sample completions.
 
-    def _experiments(self) -> tuple[list[Experiment], Mapping[str, Integers]]:
-        """Return one call on each case, and how many tokens calls accept, counted by the name of a case.
-
-        The first kind of trees decides, and the main instances.
+        The first kind of trees decides, and of the instances the main ones.
         """
-        first, *_ = self.cases.values()
-        deciding = {*main_instances([name for name, one in self.cases.items() if one.kind == PATHS])}
+        some, rest, first = effort_of_samples(), in_addition(), next(iter(self.cases.values()))
+        deciding = {*main_instances([name for name, case in self.cases.items() if case.kind == PATHS])}
         deciding |= {first.name} if first.of_trees else set()
         calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
         experiments = [
@@ -122,7 +111,12 @@ class OneCall:
             )
             for name, case in self.cases.items()
         ]
-        return experiments, calls.lengths
+        ledger = Ledger(self.context.budget)
+        how: dict[str, Any] = {"judge": self._judged, "ledger": ledger, "ways": ways}
+        how["rest"], self.end = rest if self.subject.on_trees else None, ledger.due
+        result = find(experiments, self.context, some, **how)
+        is_sampled = bool(ledger.samples) and not ledger.found
+        return self._with_laws(result, ledger, calls.lengths) if is_sampled else result
 
     def traced(self) -> LawResult:
         """Trace the random numbers on every instance; raise `NoEvidenceError` where that cannot be done."""

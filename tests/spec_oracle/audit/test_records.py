@@ -216,7 +216,7 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     The bound misses with a probability of 1e-6; 0.1 more than the size is found by far fewer than all.
     """
     rng = np.random.default_rng(0)
-    settings = {"rate": 1e-6, "seconds": 60.0, "tv": 0.02, "batch": 100, "turns": 20, "most": 1000}
+    settings = {"effort": Effort(0.02, look=100, turns=20, most=1000), "rate": 1e-6, "seconds": 60.0}
     sample, alone = Biased(size, rng), Biased(size, rng)
     judge_samples({"one": alone}, **settings)
     decision = judge_samples({"one": sample}, **settings, admitted=admitted)
