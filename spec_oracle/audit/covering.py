@@ -122,8 +122,7 @@ def _take(left: dict[Part, None], point: Point, size: int) -> None:
         left.pop(part, None)
 
 
-# The design of shapes: a few dozen have every value of every axis, and come first, since a value that was
-# never tried leaves an audit open.
+# The design of shapes: those that have every value come first; a value not tried leaves an audit open.
 
 _OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
     "place": PLACES[1:],

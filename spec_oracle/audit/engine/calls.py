@@ -85,18 +85,10 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         ledger.found += [one for one in before.traced if one.experiment.size != counted(1, "token")]
-    rest = requests.in_addition(ENGINE_REST_SHARE)
+    rest, doubt = requests.in_addition(ENGINE_REST_SHARE), requests.rounding.doubt
     instead = sampled_instead(requests, cases, lambda _: tokens)
-    listing = partial(longer, requests, cases)
-    found = find(
-        listing,
-        context,
-        requests.effort(cases),
-        rest=rest,
-        instead=instead,
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
-    )
+    listing, sizes = partial(longer, requests, cases), requests.effort(cases)
+    found = find(listing, context, sizes, rest=rest, instead=instead, ledger=ledger, doubt=doubt)
     plain = requests.subject.cases(context, "generate_plain")
     if found.status is Status.FAILED and plain:
         found = beside_plain(found, requests, plain, found.measured.tokens, rate)

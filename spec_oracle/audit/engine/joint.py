@@ -42,14 +42,8 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     listing, sizes = partial(first_tokens, requests, cases), requests.effort(cases)
     instead = sampled_instead(requests, cases, partial(tokens_of_a_call, context))
     ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
-    result = find(
-        listing,
-        replace(context, rate=rate),
-        sizes,
-        instead=instead,
-        ledger=ledger,
-        doubt=requests.rounding.doubt,
-    )
+    own, doubt = replace(context, rate=rate), requests.rounding.doubt
+    result = find(listing, own, sizes, instead=instead, ledger=ledger, doubt=doubt)
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     result = replace(result, findings=findings)
     if plain:

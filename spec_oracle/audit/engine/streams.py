@@ -100,13 +100,11 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     """Judge pairs of completions that are generated one after the other."""
-    needed = requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV)
-    return find(
-        [*in_a_row(cases, requests)],
+    needed, own = (
+        requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV),
         replace(requests.context, rate=rate),
-        needed,
-        doubt=requests.rounding.doubt,
     )
+    return find([*in_a_row(cases, requests)], own, needed, doubt=requests.rounding.doubt)
 
 
 def in_a_row(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:

@@ -155,15 +155,10 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
     found = passed("")
     if wanted:
         context = replace(requests.context, rate=rate, budget=budget)
-        found = find(
-            [_experiment(requests, one) for one in wanted],
-            context,
-            requests.effort([case]),
-            rest=requests.in_addition(ENGINE_TURNS_SHARE),
-            ledger=Ledger(ENGINE_TURNS_SHARE * budget),
-            ways=FoundBy.TRACED,
-            doubt=requests.rounding.doubt,
-        )
+        asked, ledger = [_experiment(requests, one) for one in wanted], Ledger(ENGINE_TURNS_SHARE * budget)
+        sizes, rest = requests.effort([case]), requests.in_addition(ENGINE_TURNS_SHARE)
+        ways, doubt = FoundBy.TRACED, requests.rounding.doubt
+        found = find(asked, context, sizes, rest=rest, ledger=ledger, ways=ways, doubt=doubt)
         if not found.how:
             notes.append(f"calls: no {wanted[0].what}: {found.detail.removesuffix('; sampled instead')}")
             found = passed("")
