@@ -18,7 +18,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
 from spec_oracle.audit.sampler.unexecuted_lines import recording
 from spec_oracle.audit.sampling import Effort
-from spec_oracle.audit.shapes.cells import TreeCells
+from spec_oracle.audit.shapes.cells import TreeCells, chances_of
 from spec_oracle.audit.shapes.places import experiment_at
 from spec_oracle.audit.shapes.trees import EASY, Place, Shape, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
@@ -117,7 +117,7 @@ class CallsAtShapes:
             found = code(batch, code.generator(int(rng.integers(2**31))))
             return cells.of(Emissions(found.tokens[own], found.lengths[own]), rng)
 
-        times = rng.multinomial(calls, place.chances).tolist()
+        times = rng.multinomial(calls, chances_of(tree)).tolist()
         batches = (self._batch(shape, tree.drafts(paths)) for paths in tree.likely)
         return np.concatenate([cell(one) for one, n in zip(batches, times, strict=True) for _ in range(n)])
 

@@ -22,7 +22,7 @@ from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import Effort, indexed
 from spec_oracle.audit.shapes.axes import AXES, IDS
-from spec_oracle.audit.shapes.cells import TreeCells
+from spec_oracle.audit.shapes.cells import TreeCells, chances_of, likely_drafts
 from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
@@ -132,7 +132,8 @@ def sampled_shapes(
 
 def _requests(place: Place, code: SamplerCode, size: int, rng: np.random.Generator) -> Experiment:
     """Return the experiment of independent requests of a place, ``size`` in a call; a look is some calls."""
-    shape, likely, chances, cells = place.shape, place.batch, place.chances, TreeCells(place.tree)
+    shape, tree = place.shape, place.tree
+    likely, chances, cells = likely_drafts(tree), chances_of(tree), TreeCells(tree)
     handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
 
     def emitted() -> Emissions:
@@ -172,7 +173,7 @@ def _ids_taken(subject: SamplerSubject, context: Context, tried: TriedShapes, dt
     place = Place(Shape(**usual, dtype=dtype, ids=MAY_REFUSE_IDS), context.seed, subject.drafting)
     code = replace(subject.code, dtype=dtype, ids=MAY_REFUSE_IDS)
     try:
-        code(place.batch.take(np.array([0])), code.generator(context.seed))
+        code(likely_drafts(place.tree).take(np.array([0])), code.generator(context.seed))
     except SubjectRaisedError as error:
         tried.left_out[f"ids {MAY_REFUSE_IDS}: {short(error)}"] += 1
         return tuple(ids for ids in IDS if ids != MAY_REFUSE_IDS)

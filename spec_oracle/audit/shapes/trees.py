@@ -25,7 +25,7 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Context
-from verifiers import Paths, Siblings
+from verifiers import Siblings
 
 NOT_GIVEN: Final = "not given"
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -198,18 +198,6 @@ class Place:
     def tree(self) -> DraftTree:
         """The rows along the likely drafts."""
         return _tree_at(self)
-
-    @property
-    def batch(self) -> Paths:
-        """The likely drafts of the request as requests of one batch."""
-        each = [self.tree.drafts(paths).arrays for paths in self.tree.likely]
-        return Paths(*map(np.concatenate, zip(*each, strict=True)))
-
-    @property
-    def chances(self) -> Floats:
-        """The probability of each likely draft, given that it is one of them."""
-        chances: Floats = np.array(list(self.tree.likely.values()))
-        return np.asarray(chances / chances.sum())
 
     @property
     def wanted(self) -> DraftTree:
