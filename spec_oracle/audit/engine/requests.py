@@ -95,13 +95,12 @@ class Requests:
         traced_as = replace(asked, fresh=len(calls) > 1 and code.unused is not None)
         tokens = sum(request.tokens for request in every)
         turn, first = next(self._turns), every[0]
-        one = lambda: code.law(first.prompt, first.tokens)  # noqa: E731
-        all_of_them = lambda: product([code.law(one.prompt, one.tokens) for one in every])  # noqa: E731
+        joint = lambda: product([code.law(one.prompt, one.tokens) for one in every])  # noqa: E731
         wrong = lambda gap, tv: WrongCompletion(case.name, case.prompt, tokens, gap, tv)  # noqa: E731
         return Experiment(
             _label(case, calls, method, neighbours=neighbours),
             counted(tokens, "token"),
-            one if len(every) == 1 else all_of_them,
+            partial(code.law, first.prompt, first.tokens) if len(every) == 1 else joint,
             partial(self._sampled, case, every, asked, neighbours=neighbours),
             partial(traced, traced_as, first_seed=0 if neighbours else turn),
             partial(self._cells, code, every),

@@ -409,7 +409,6 @@ _MAKERS: Final[dict[str, Maker]] = {
 DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Binary digits of the significand, the leading one included."""
 
-
 LOWEST: Final = {"float64": -40, "float32": -40, "float16": -24, "bfloat16": -24}
 """Probabilities are multiples of 2 to this power: those of float16 reach no further, and few laws differ."""
 

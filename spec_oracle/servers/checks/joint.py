@@ -92,7 +92,7 @@ def by_own_probabilities(
 ) -> CheckResult:
     """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong.
 
-    ``why_not`` says why the ``reported`` distributions are of no use, "" where they are.
+    ``why_not`` says why what is ``reported`` is of no use, "" if it is.
     """
     if why_not:
         raise NoEvidenceError(why_not)
