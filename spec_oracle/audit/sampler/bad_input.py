@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -78,15 +78,26 @@ CALLS: Final = 2 * len(SPOILT) + 1 + BAD_INPUT_EDGE_ROUNDS
 
 def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge a sampler on broken input, and record which of its lines run."""
-    with recording(subject.ran):
-        return on_broken_input(subject, context)
+
+    def recorded(*arguments: object, **options: object) -> Any:
+        with recording(subject.ran):
+            return subject.code.function(*arguments, **options)
+
+    called = replace(subject, code=replace(subject.code, function=recorded))
+    return on_broken_input(subject, context, called)
 
 
-def on_broken_input(subject: CalledAsSampler, context: Context) -> CheckResult:
-    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
+def on_broken_input(
+    subject: CalledAsSampler, context: Context, called: CalledAsSampler | None = None
+) -> CheckResult:
+    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it.
+
+    ``called`` is the subject with code that is recorded, None for the subject itself.
+    """
+    called = called or subject
     least, most = BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
-    code, seed, rng = subject.code, context.seed, context.stream("sampler/bad-input")
+    code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
@@ -102,10 +113,10 @@ def on_broken_input(subject: CalledAsSampler, context: Context) -> CheckResult:
     for name, call in calls:
         alone = replace(context, again=FailingInputs("", "one_call", call, 0.0, ""))
         started = time.monotonic()
-        answer = one_call(subject, alone, 0.0, **call, limit=limit)
+        answer = one_call(called, alone, 0.0, **call, limit=limit)
         took = time.monotonic() - started
         if answer.status is Status.FAILED and took >= limit and patience > took + limit:
-            answer = one_call(subject, alone, 0.0, **call, limit=patience - took)
+            answer = one_call(called, alone, 0.0, **call, limit=patience - took)
             patience -= time.monotonic() - started
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
