@@ -185,11 +185,26 @@ def decide(  # noqa: PLR0917
     Those of some ``names`` decide; ``what`` names the outcomes of all, in the plural. See `judge_samples`.
     """
     seconds = effort.share * budget
-    decision = judge_samples(samples, effort, rate=rate, seconds=seconds, names=names, admitted=admitted)
-    status, detail = in_words(decision, samples, effort, what)
-    is_open = status is Status.INCONCLUSIVE
-    do = budget_for([samples[name] for name in names], effort, rate, budget) if is_open else ""
-    return replace(decision, status=status, detail=detail, do=do)
+    found = judge_samples(samples, effort, rate=rate, seconds=seconds, names=names, admitted=admitted)
+    if found.worst is not None:
+        worst, detail = samples[found.worst], f"{found.worst}: {found.reason}"
+        if worst.gap is not None:
+            gap = worst.gap[0]
+            detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
+            detail += f"{gap.expected:.3g} expected"
+        return replace(found, status=Status.FAILED, detail=detail)
+    tv, count = f"a total variation of {found.detectable_tv:.2g} would show", f"{found.draws:,} samples"
+    least, named = f" ({tv})" if found.detectable_tv < 1 else "", f"{what}: " if what else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        return replace(found, detail=f"{what or ', '.join(samples)}: {count} are as expected{least or few}")
+    if found.detectable_tv <= effort.tv:
+        return replace(found, detail=f"{named}no defect in {count}{least}")
+    pace = found.draws / max(_seconds(samples.values()), 1e-9)
+    few = f"{count}, at {pace:.0f} a second, are too few to detect a total variation of {effort.tv}"
+    do = budget_for([samples[name] for name in names], effort, rate, budget)
+    detail = f"{named}{few}{least}; raise --budget"
+    return replace(found, status=Status.INCONCLUSIVE, detail=detail, do=do)
 
 
 def judge_samples(
@@ -212,7 +227,7 @@ def judge_samples(
     If the code raises, all samples before that decide, if they suffice.
     """
     each, tv, turns, keeps = list(samples.values()), effort.wanted or effort.tv, effort.turns, effort.keeps
-    is_screened_only, most, batch = math.isinf(tv), effort.most, effort.look
+    is_screened_only, most, batch = effort.is_of_looks, effort.most, effort.look
     if effort.at_once:
         few = min(effort.pilot, batch)
         batch = calls_within(
@@ -410,33 +425,6 @@ def calls_within(trial: Callable[[], Sample], seconds: float, *, start: int, mos
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
-
-
-def in_words(
-    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
-) -> tuple[Status, str]:
-    """Return the status of a decision by samples, and its sentence."""
-    if decision.worst is not None:
-        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
-        if worst.gap is not None:
-            gap = worst.gap[0]
-            detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
-            detail += f"{gap.expected:.3g} expected"
-        return Status.FAILED, detail
-    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
-    least = f" ({tv})" if decision.detectable_tv < 1 else ""
-    if effort.is_of_looks:
-        few = " (too few to show a defect)"
-        named = what or ", ".join(samples)
-        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
-    named = f"{what}: " if what else ""
-    if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
-    pace = decision.draws / max(_seconds(samples.values()), 1e-9)
-    return Status.INCONCLUSIVE, (
-        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
-        f"of {effort.tv}{least}; raise --budget"
-    )
 
 
 def budget_for(decided: Sequence[Sample], effort: Effort, rate: float, budget: float) -> str:

@@ -61,7 +61,7 @@ class Speculation:
     @property
     def never(self) -> str:
         """What never happened, "" where all did or nobody knows."""
-        if (self.counted or self.reported) and not self.drafted:
+        if self.is_known and not self.drafted:
             return "never drafted"
         if self.reported and not self.accepted:
             return "never accepted a draft"
