@@ -35,7 +35,6 @@ CLAIM_PILOT: Final = 20  # First samples at one shape.
 _ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
 """Errors of code that gets arrays of a library or type that it does not take."""
 
-
 MAY_REFUSE_IDS: Final = "int32"
 """Ids that code may refuse: many operators of torch take indices of int64 only."""
 
@@ -53,10 +52,8 @@ class CallsAtShapes:
 
     def experiment(self, place: Place) -> Experiment:
         """Return the experiment of one call at a place."""
-        rng, code = (
-            stream(self.context.seed, "sampler/shapes/claimed"),
-            cache(partial(self._code, place.shape)),
-        )
+        code = cache(partial(self._code, place.shape))
+        rng = stream(self.context.seed, "sampler/shapes/claimed")
         return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, code, rng))
 
     def laws(self, place: Place, end: float) -> Sequence[ConditionalLaw]:
