@@ -1,7 +1,4 @@
-"""The token rule by numbers that are cut to a grid: coarse ones are lossy by too little for samples.
-
-The uniform of a test, or the noises of a race.
-"""
+"""The token rule by numbers that are cut to a fine grid: the uniform of a test, or the noises of a race."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,13 +22,6 @@ def accepting(cut: Cut) -> SamplerFunction:
     return by_accept(accept)
 
 
-specimens_of(
-    survives="rounded random numbers are not traced, and 0.0013 is less than samples detect",
-    declared="token",
-    function=accepting,
-)(
-    accept_by_eight_bits=("mutant: The uniform has eight bits", lambda u: np.floor(u * 256) / 256),
-)
 specimens_of(declared="token", function=accepting)(
     accept_by_24_bits=("control: A grid of 24 bits, as float32 has", lambda u: np.floor(u * 2**24) / 2**24),
     accept_by_a_scaled_uniform=("control: Scaled, shifted and back", lambda u: ((u * 3 + 1) - 1) / 3),

@@ -103,19 +103,6 @@ def beside_no_draft(batch: Mixed, b: int) -> Array:
     return batch.without_bonus(b) if is_beside and batch.target.shape[2] > 100 else batch.rows(b)
 
 
-@specimen(
-    "S14",
-    prefix="mixed-",
-    function=mixing,
-    survives="all pairs of values are tried, but not all triples",
-    found_with="--only vocabularies=32769 --only batches=3",
-)
-def beside_greedy_in_a_batch_of_three(batch: Mixed, b: int) -> Array:
-    """In a batch of three, beside a greedy request and above 30,000 tokens, the bonus is another row's."""
-    is_beside = len(batch.target) == 3 and batch.is_greedy.any() and not batch.is_greedy[b]
-    return batch.without_bonus(b) if is_beside and batch.target.shape[2] > 30_000 else batch.rows(b)
-
-
 @defect()
 def seeded_requests_of_large_vocabularies(batch: Mixed, b: int) -> Array:
     """Above 1,024 tokens a request with a generator of its own gets its bonus from the row before."""

@@ -55,7 +55,7 @@ def quickness(name: str) -> int:
     if ":" in name:
         return 0
     if name in verifiers.names():
-        return 2
+        return 2 + traits_of(verifiers.get(name)).single_path
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
 
 

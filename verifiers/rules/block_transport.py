@@ -107,8 +107,12 @@ class BoundBlockTransport:
         left = np.stack([block.owed(stop) for block, stop in zip(blocks, stops, strict=True)])
         next_token = decisions.categorical(xp.asarray(left))
         after = np.empty(drafts.batch, dtype=object)
+        known: dict[tuple[int, Context, int], Position] = {}
         for b, (block, stop, token) in enumerate(zip(blocks, stops, next_token.tolist(), strict=True)):
-            after[b] = block.after(stop, token)
+            where = id(block), stop, token
+            if where not in known:
+                known[where] = block.after(stop, token)
+            after[b] = known[where]
         tau = xp.asarray([len(stop) for stop in stops])
         path = [
             next(k for k, path in enumerate(paths) if tuple(path[: len(stop)]) == stop)

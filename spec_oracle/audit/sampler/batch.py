@@ -27,7 +27,7 @@ from spec_oracle.audit.draws import (
 from spec_oracle.audit.experiment import first_failure, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, Pair, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Pair, failed, not_asked, passed
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -56,6 +56,8 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
 
     It is run alone and among odd requests, and in batches of mixed requests where the code takes them.
     """
+    if {**subject.facts.only, **context.shapes.only}.get("batch") == (1,):
+        return not_asked("declared to take one request at a time")
     code = subject.code
     options, pair = options_of(code), context.findings.pair
     if pair and not options and (found := _beside_rule(pair, subject, context)):

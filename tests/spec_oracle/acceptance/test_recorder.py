@@ -232,7 +232,8 @@ class Recorded:
 
     def verify(self, drafts, decisions):
         verdict = verifiers.get("token").verify(drafts, decisions)
-        arrays = (drafts.tokens, drafts.target_probs, drafts.draft_probs)
+        paths = drafts.paths
+        arrays = (paths.tokens, paths.target_probs, paths.draft_probs)
         for accepted, tokens, target, draft in zip(verdict.num_accepted.tolist(), *arrays, strict=True):
             self.recorder.write(tokens[0].tolist(), accepted, target[0].numpy(), draft[0].numpy())
         return verdict

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.subjects import imported, parted, require_name, resolve_subject
+from spec_oracle.audit.subjects import imported, parted, quickness, require_name, resolve_subject
 from spec_oracle.errors import InvalidInputError, SubjectRaisedError
 
 CODE = """
@@ -125,3 +125,8 @@ def test_a_package_that_the_code_lacks_is_named_with_how_to_install_it(here, mon
     with pytest.raises(SubjectRaisedError) as found:
         imported("needs_it:verify")
     assert hint in str(found.value)
+
+
+def test_slow_subjects_are_begun_first():
+    names = ["token", "k_seq", "block_transport", "my_module:verify"]
+    assert sorted(names, key=quickness) == ["my_module:verify", "k_seq", "block_transport", "token"]

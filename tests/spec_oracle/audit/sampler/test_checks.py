@@ -238,6 +238,12 @@ def mixed(tokens, draft_probs, target_probs, generator, *, draft_lengths=None, i
     return emitted, accepted
 
 
+@pytest.mark.parametrize(("batches", "status"), [((), Status.PASSED), ((1,), Status.NOT_APPLICABLE)])
+def test_code_for_one_request_at_a_time_has_no_batches_to_judge(batches, status):
+    report, checks = audited(TOKEN, "batch", batches=batches)
+    assert (report.exit_code, checks["batch"].status) == (0, status)
+
+
 @pytest.mark.parametrize(
     ("wrong", "status"), [("", Status.PASSED), ("padding", Status.FAILED), ("greedy", Status.FAILED)]
 )
