@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,14 +23,18 @@ from verifiers import Drafts, StatefulVerifier, torch_decisions, traits_of
 RULES = [name for name in verifiers.names() if name != "block_transport"]
 """Rules that the decoding loop can run."""
 
-OF_DAY = (
+ONE_OF_EACH_KIND = (
     *("token", "block", "recursive_rejection_distinct"),
     *("top_draft", "traversal", "greedy_multipath_carry"),
 )
-"""One rule of each kind."""
 
-BY_DAY = [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in RULES]
-"""All rules, of which only those of the day run by day."""
+OF_DAY = ("token", "recursive_rejection_distinct", "greedy_multipath_carry")
+"""A rule for paths, one for trees, and one that carries over: on a GPU all rules are run."""
+
+
+def by_day(names: Sequence[str]) -> list[Any]:
+    """Return all rules as test cases, of which only those of the day run by day."""
+    return [pytest.param(name, marks=() if name in OF_DAY else pytest.mark.nightly) for name in names]
 
 
 @dataclass

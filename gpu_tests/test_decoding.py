@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import verifiers
-from gpu_tests.observed import BY_DAY, OF_DAY
+from gpu_tests.observed import ONE_OF_EACH_KIND, RULES, by_day
 from gpu_tests.tiny import assert_law, plain_text_law, text_counts, tiny_model
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -21,7 +21,7 @@ def seeded(device):
     return torch.Generator(device).manual_seed(7)
 
 
-@pytest.mark.parametrize("name", BY_DAY)
+@pytest.mark.parametrize("name", by_day(RULES))
 def test_text_of_several_calls_is_the_targets(name, device):
     """Four tokens, so at least two calls of L = 2; carried states and the bonus token included.
 
@@ -39,7 +39,7 @@ def test_text_of_several_calls_is_the_targets(name, device):
     assert_law(counts, law, alpha=ALPHA, detect_tv=detect_tv)
 
 
-@pytest.mark.parametrize("name", OF_DAY)
+@pytest.mark.parametrize("name", by_day(ONE_OF_EACH_KIND))
 def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     """Lengths by an e-process at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
@@ -95,7 +95,7 @@ def test_invalid_decoding_arguments_are_refused(device):
         decode(verifiers.get("block"), model, model, [[]], max_new_tokens=1)
 
 
-@pytest.mark.parametrize("name", OF_DAY)
+@pytest.mark.parametrize("name", by_day(ONE_OF_EACH_KIND))
 def test_a_request_with_its_own_generator_gets_the_same_text_in_any_batch(name, device):
     models = [tiny_model(seed, device=device, dtype=torch.float64) for seed in (1, 2)]
     prompts = [PROMPT, [0, 1, 2, 3, 4, 4, 1], [3]]

@@ -66,6 +66,12 @@ GIVEN = {
 FIVE = re.search(r"## Five commands.*?```sh\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)[1]
 """They need a package index: `.ci/smoke` runs them."""
 
+OF_NIGHT = {
+    f"docs/guide/{name}.md"
+    for name in ("from-your-signature", "audit-your-engine", "audit-your-sampler", "in-a-team", "sweeps")
+}
+"""Pages whose commands take longest; by day tests of `init`, engines, gates and sweeps run what they show."""
+
 
 def shell(example):
     """Run commands: a line each, or after "$ " with what they print under them."""
@@ -178,8 +184,9 @@ def items():
     """Yield the pages with blocks, once a marker."""
     for page in PAGES:
         for marker in marked(SYBIL.parse(page)):
-            marks = [getattr(pytest.mark, marker)] if marker else []
             name = f"{page.relative_to(ROOT)}{marker and f':{marker}'}"
+            marks = [getattr(pytest.mark, marker)] if marker else []
+            marks += [pytest.mark.nightly] if name in OF_NIGHT else []
             yield pytest.param(page, marker, marks=marks, id=name)
 
 

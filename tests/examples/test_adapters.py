@@ -44,7 +44,7 @@ OPTIONS = {own: 0, some: 0, uncertain: 0, in_float32: 0, greedy: 1, of_the_first
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
-    "option", by_day(OPTIONS, {own, uncertain, greedy, of_the_first}), ids=lambda option: option.__name__
+    "option", by_day(OPTIONS, {uncertain, greedy, of_the_first}), ids=lambda option: option.__name__
 )
 def test_an_option_of_the_flat_adapter(option):
     function = runpy.run_path(str(ENGINE))["rejection_sample"]

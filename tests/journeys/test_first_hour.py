@@ -82,6 +82,17 @@ def typed(site, tmp_path, monkeypatch):
     return run
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder, in this process: other tests show that the wheel audits."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = {*sys.modules}
+    yield tmp_path
+    for name in {"my_rules", "same_uniform"} & {*sys.modules} - before:
+        del sys.modules[name]
+
+
 def five_commands():
     """Return the commands of README, as words."""
     text = (ROOT / "README.md").read_text("utf-8")
@@ -146,21 +157,19 @@ def test_the_test_that_is_written_fails_as_the_audit_does(typed):
     assert "same_uniform:verify: joint: failed: total variation 0.139 on instance 'peaked'" in shown
 
 
-def test_a_rule_of_ones_own_is_compared_and_plotted(typed):
+def test_a_rule_of_ones_own_is_compared_and_plotted(here, capsys):
     pytest.importorskip("matplotlib")
     Path("my_rules.py").write_text(RULES, "utf-8")
-    assert typed("instance", "example", "--output", "toy.json")[0] == 0
+    assert main(["instance", "example", "--output", "toy.json"]) == 0
     compared = ("efficiency", "toy.json", "--verifier", "block", "--verifier", "my_rules:Rule")
-    status, shown, _ = typed(*compared, "--exact", "--plot", "toy.svg")
-    assert status == 0
+    assert main([*compared, "--exact", "--plot", "toy.svg"]) == 0
+    shown = capsys.readouterr().out
     assert re.search(r"^block +20/9 .* 0\.00 %$", shown, re.MULTILINE)
     assert re.search(r"^my_rules:Rule +\d+/\d+ +0 ", shown, re.MULTILINE)
     assert "my_rules:Rule" in Path("toy.svg").read_text("utf-8")
 
 
-def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(tmp_path, monkeypatch, capsys):
-    """In this process: the commands above have shown that the wheel audits."""
-    monkeypatch.chdir(tmp_path)
+def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(here, capsys):
     Path("my_rules.py").write_text(RULES, "utf-8")
     Path("spec-oracle.toml").write_text(
         'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 1\nbudget = 8\n', "utf-8"
@@ -240,6 +249,7 @@ def test_a_folder_that_is_read_only_keeps_nothing_but_shows_the_verdict(typed, c
     assert "not saved: counterexamples" in shown
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -248,8 +258,8 @@ def test_a_folder_that_is_read_only_keeps_nothing_but_shows_the_verdict(typed, c
         (("instance", "example", "--output", "toy.json"), "toy.json"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_named_in_one_line(typed, closed, words, says):
+def test_a_file_that_cannot_be_written_is_named_in_one_line(closed, words, says, capsys, monkeypatch):
     shutil.copy(ROOT / "docs/examples/same_uniform.py", "same_uniform.py")
-    status, _, told = typed(*words, folder=closed)
-    assert status == 3
-    assert says in told.splitlines()[-1]
+    monkeypatch.chdir(closed)
+    assert main([*words]) == 3
+    assert says in capsys.readouterr().err.splitlines()[-1]

@@ -45,11 +45,11 @@ def run(capsys, *arguments):
 
 
 def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
-    code, out, err = run(capsys, "audit", "block", "--draft-length", 1, "--budget", 2)
+    code, out, err = run(capsys, "audit", "block", "--draft-length", 1, "--check", "inputs-kept")
     assert code == 0
     assert out.startswith("block: lossless; total variation at most ")
     assert re.search(r"\nsubject +verdict +evidence +TV +detects TV +tokens/call +optimum +headroom\n", out)
-    assert "\n  ✓ passed: joint, " in out
+    assert "\n  ✓ passed: joint (proven), inputs-kept (replayed)\n" in out
     assert re.search(r"\n1 lossless: exit code 0; \d+(\.\d)? s, seed 0\n$", out)
     assert "] block: lossless\n" in err
 
@@ -74,7 +74,9 @@ def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "engine_of_a_user.py").write_text(LOSSY_SUBJECT)
     code, out, _ = run(
-        capsys, "audit", "engine_of_a_user:always_accepts", "--draft-length", 2, "--format", "json"
+        capsys,
+        *("audit", "engine_of_a_user:always_accepts", "--draft-length", 2, "--format", "json"),
+        *("--check", "joint"),
     )
     assert code == 1
     (subject,) = json.loads(out)["subjects"]

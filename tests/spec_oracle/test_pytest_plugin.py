@@ -122,7 +122,7 @@ def configured(project):
     return project
 
 
-@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "1"), *at_night((("-n", "2"),))])
+@pytest.mark.parametrize("layout", [("-n", "1"), *at_night((("-p", "no:xdist"),), (("-n", "2"),))])
 def test_a_check_is_a_test_with_the_options_of_the_configuration(configured, layout):
     result = run(configured, *layout)
     result.assert_outcomes(passed=4, xfailed=1, failed=1)

@@ -73,6 +73,7 @@ def test_a_killed_process_loses_nothing(expected, tmp_path):
     assert output.read_bytes() == expected
 
 
+@pytest.mark.nightly
 def test_a_process_that_joblib_renews_is_no_error_where_warnings_are(tmp_path):
     # joblib warns of it in the thread that hands out work, if psutil is there: an error would end that, and
     # never the run.

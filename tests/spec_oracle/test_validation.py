@@ -92,7 +92,7 @@ LAWS = [
         "dtype: numpy has float64, float32 and float16, got 'int8'",
     ),
     (lambda: emission_law(BLOCK, Instance(HUGE, HUGE, 6)), "vocab_size 40, draft_length 6: the rows"),
-    (lambda: emission_law(verifiers.get("nss"), Instance(HUGE, HUGE, 2, 9)), "draft trees or more, at most"),
+    (lambda: emission_law(verifiers.get("nss"), Instance(HUGE, HUGE, 1, 9)), "draft trees or more, at most"),
     (lambda: decoded_law(BLOCK, TOY, 0), "num_tokens: expected at least 1, got 0"),
     (lambda: decoded_law(BLOCK, TOY, 2.0), "num_tokens: expected a whole number, got 2.0"),
     (lambda: decoded_law(BLOCK, TOY, 60), "more than the 4 GiB allowed"),

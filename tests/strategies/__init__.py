@@ -9,7 +9,7 @@ __all__ = ["at_night", "by_day", "examples", "instances", "rows"]
 
 
 def examples(percent: int) -> settings:
-    """Return settings for so many percent of the profile's examples: of 30 by day, 2000 at night."""
+    """Return settings for so many percent of the profile's examples: of 15 by day, 2000 at night."""
     return settings(max_examples=max(3, settings.default.max_examples * percent // 100))
 
 

@@ -165,12 +165,15 @@ def in_float32(row):
     return (row / row.sum()).astype(np.float32)
 
 
-COUNTS = by_day([*product([1, 2, 4, 64], [None, in_float32])], [(4, None), (64, in_float32)])
+CASES = [*product(AWKWARD, [1, 2, 4, 64], [None, in_float32])]
+BY_DAY = [
+    *((kind, 4, None) for kind in AWKWARD),
+    *((kind, 64, in_float32) for kind in ("denormal", "nearly one-hot")),
+]
 
 
 @pytest.mark.parametrize("sizes", [(1, 6, MAX_LEVELS + 1), *at_night(((2, MAX_LEVELS, 200),))])
-@pytest.mark.parametrize("kind", AWKWARD)
-@pytest.mark.parametrize(("m", "in_type"), COUNTS)
+@pytest.mark.parametrize(("kind", "m", "in_type"), by_day(CASES, BY_DAY))
 def test_awkward_rows_never_break_a_plan(kind, m, in_type, sizes):
     in_type = in_type or np.asarray
     rng = np.random.default_rng([m, *kind.encode()])

@@ -7,7 +7,7 @@ import verifiers
 from spec_oracle.exact import decoded_law, emission_law
 from spec_oracle.optimum import block_transport_optimum
 from spec_oracle.toy import Instance
-from tests.strategies import examples, instances
+from tests.strategies import at_night, examples, instances
 from verifiers import InvalidInputError
 from verifiers.rules.block_transport import Position
 
@@ -39,7 +39,7 @@ def test_the_masses_stay_below_the_optimum_with_carry_over(instance):
     assert masses(instance) <= block_transport_optimum(instance, exact=True).value
 
 
-@pytest.mark.parametrize(("length", "tokens"), [(2, 7), (3, 6)])
+@pytest.mark.parametrize(("length", "tokens"), [(2, 7), *at_night((3, 6))])
 def test_debts_nest_over_three_calls_and_more(length, tokens):
     # A call emits one token at least, so some of these texts take as many calls as they have tokens.
     instance = Instance.random(2, length, num_paths=2, seed=6, agreement=0.3).rounded(8)

@@ -84,7 +84,7 @@ def test_three_arithmetics_give_one_law(name, kind, data):
 LOW_PRECISION = (("numpy", "float32"), *(("torch", dtype) for dtype in ("float32", "bfloat16", "float16")))
 
 
-@pytest.mark.parametrize(("array", "dtype"), by_day(LOW_PRECISION, LOW_PRECISION[::2]))
+@pytest.mark.parametrize(("array", "dtype"), by_day(LOW_PRECISION, [("torch", "bfloat16")]))
 def test_low_precision_inputs_are_computed_in_float32(name, kind, array, dtype):
     # Multiples of 1/64 are exact in all these types, so only the arithmetic inside can be off.
     instance = Instance.random(3, 2, num_paths=2, seed=5, agreement=0.4).rounded(64)

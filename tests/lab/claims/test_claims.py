@@ -7,6 +7,7 @@ by hand, without the verifiers, the enumeration and the solvers behind the page.
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache, partial
 from itertools import chain, combinations, islice, product
 from math import prod
 from pathlib import Path
@@ -33,13 +34,16 @@ def decided_on(question, step):
     return replace(claim, question=question, tried=sum(1 for _ in question.family.instances()))
 
 
-@pytest.fixture(scope="module", params=[15, pytest.param(1, marks=pytest.mark.nightly)])
-def groups(request):
-    """Return the decided claims; at night those that hold are put to all of their instances."""
-    return {
-        heading: [decided_on(question, request.param) for question in questions]
-        for heading, questions in GROUPS.items()
-    }
+@pytest.fixture(scope="module", params=[60, pytest.param(1, marks=pytest.mark.nightly)])
+def decided_once(request):
+    """Return what decides a claim, once; at night those that hold are put to all of their instances."""
+    return lru_cache(partial(decided_on, step=request.param))
+
+
+@pytest.fixture(scope="module")
+def groups(decided_once):
+    """Return all claims, decided."""
+    return {heading: [*map(decided_once, questions)] for heading, questions in GROUPS.items()}
 
 
 @pytest.fixture
@@ -50,24 +54,24 @@ def command(groups, monkeypatch):
 
 
 @pytest.fixture
-def decided(groups):
+def decided(decided_once):
     """Return the one claim whose statement has the given words."""
 
     def find(words):
-        (claim,) = [
-            claim for group in groups.values() for claim in group if words in claim.question.statement
-        ]
-        return claim
+        (question,) = [one for one in chain(*GROUPS.values()) if words in one.statement]
+        return decided_once(question)
 
     return find
 
 
+@pytest.mark.nightly
 def test_the_claims_page_is_up_to_date(command, tmp_path):
     output = tmp_path / "claims.md"
     assert command("--output", str(output)) == 0
     assert output.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 def test_json_has_every_claim_with_an_instance_that_can_be_loaded(command, groups, capsys):
     assert command("--format", "json") == 0
     printed = json.loads(capsys.readouterr().out)
@@ -78,6 +82,7 @@ def test_json_has_every_claim_with_an_instance_that_can_be_loaded(command, group
             assert instance_text(Instance.from_json(entry["instance"])) == instance_text(claim.instance)
 
 
+@pytest.mark.nightly
 def test_every_claim_is_decided(groups):
     assert all(claim.verdict is not Ruling.UNDECIDED for group in groups.values() for claim in group)
 

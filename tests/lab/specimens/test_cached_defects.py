@@ -8,12 +8,14 @@ from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
+from tests.strategies import by_day
 
 pytest.importorskip("transformers")
 
 ALL = {name: found for name, found in specimens().items() if name.startswith("cached-")}
 DEFECTS = [(name, check) for name, found in ALL.items() for check in found.detected_by]
 CONTROLS = [(name, check) for name, found in ALL.items() if found.is_control for check in ("joint", "calls")]
+OF_DAY = [(name, "joint") for name in ("cached-engine-with-options", "cached-sample-and-match")]
 
 
 def by_cost(cases, slow):
@@ -33,7 +35,7 @@ def test_a_defect_is_killed(name, check):
 
 
 @pytest.mark.usefixtures("less_effort")
-@pytest.mark.parametrize(("name", "check"), by_cost(CONTROLS, ("calls",)))
+@pytest.mark.parametrize(("name", "check"), by_day(CONTROLS, OF_DAY))
 def test_a_control_passes(name, check):
     result = outcome(name, check, Context(rate=1e-8, inputs=Inputs(tokens=3), budget=20.0))
     assert result.status is Status.PASSED

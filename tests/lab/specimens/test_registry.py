@@ -12,6 +12,7 @@ from lab.specimens.registry import specimens
 from lab.specimens.specimen import EXACT, itself, specimen
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.errors import InvalidInputError
+from tests.strategies import at_night
 
 ALL = [found for paths in (1, 2) for found in specimens(num_paths=paths).values()]
 PLANTED = [found for found in ALL if found.catalogue_id in catalogue()]
@@ -122,7 +123,7 @@ def test_a_name_is_registered_once():
     assert specimens()["always-accept"] is ALWAYS_ACCEPT
 
 
-@pytest.mark.parametrize("module", ["lab.specimens.registry", "lab.specimens.foreign.defects"])
+@pytest.mark.parametrize("module", ["lab.specimens.registry", *at_night("lab.specimens.foreign.defects")])
 def test_import_does_not_load_torch(module):
     code = f"import sys, {module}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

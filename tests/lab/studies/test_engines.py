@@ -3,7 +3,6 @@
 import pytest
 
 from lab.studies.engines import audited, page, plan
-from tests.strategies import at_night
 
 NAMES = ["accepting:verifier", "token"]
 ACCEPTING = """
@@ -13,13 +12,12 @@ verifier = by_token_stop(always_accept)
 """
 
 
-@pytest.mark.parametrize("numbers", [(1,), *at_night(((1, 2),))], ids=len)
-def test_the_page_is_that_of_an_audit(tmp_path, monkeypatch, numbers):
-    """By day tests/spec_oracle/test_sweeps.py shows that rows do not depend on the number of processes."""
+@pytest.mark.nightly
+def test_the_page_is_that_of_an_audit(tmp_path, monkeypatch):
     (tmp_path / "accepting.py").write_text(ACCEPTING)
     monkeypatch.chdir(tmp_path)
     pages = []
-    for jobs in numbers:
+    for jobs in (1, 2):
         with audited(tmp_path / "engines.md", plan(NAMES, checks=["length"]), jobs=jobs) as rows:
             pages.append(page(NAMES, rows, "a command"))
     assert len({*pages}) == 1

@@ -8,9 +8,10 @@ from lab.studies.carried_block import CarriedBlockVerifier
 from lab.studies.count_law import counted_selection
 from spec_oracle.exact import decoded_law, emission_law, tokens_per_call
 from spec_oracle.toy import Instance
+from tests.strategies import at_night
 
 
-@pytest.mark.parametrize(("vocab", "length", "paths"), [(2, 2, 2), (2, 3, 2)])
+@pytest.mark.parametrize(("vocab", "length", "paths"), [(2, 2, 2), *at_night((2, 3, 2))])
 @pytest.mark.parametrize("kind", ["sparse", "reversed"])
 def test_carry_over_is_lossless_over_several_calls(vocab, length, paths, kind):
     instance = Instance.random(vocab, length, num_paths=paths, seed=4, kind=kind, agreement=0.2)

@@ -46,6 +46,7 @@ def test_results_do_not_depend_on_the_number_of_processes(rows, tmp_path):
         assert found == rows
 
 
+@pytest.mark.nightly
 def test_the_summary_follows_from_the_laws(study):
     records, *_ = study
     for rule in (OURS, "traversal"):
@@ -102,6 +103,7 @@ def test_source_makes_the_toy():
     assert again.to_json() == toy.instance.to_json()
 
 
+@pytest.mark.nightly
 def test_the_command_goes_on_and_writes_the_document_and_its_plots(rows, tmp_path, monkeypatch, capsys):
     output, kept = tmp_path / "study.md", tmp_path / "study.md.rows"
     kept.write_text("".join(json.dumps(row) + "\n" for row in rows[:-2]) + '{"toy": [')

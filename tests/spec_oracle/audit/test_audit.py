@@ -18,10 +18,13 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.toy import Instance
+from tests.strategies import by_day
 from tests.subjects import only
 from verifiers import ROOT, Verdict
 
 QUICK = AuditOptions(draft_length=2, checks=("joint", "batch", "inputs-kept"))
+REPORTED = ("chain-always-accept", "chain-ratio-to-largest", "chain-first-draft-unverified")
+"""Of public reports; the others are of ours, and enumerated by day in tests of the kill matrix."""
 CHAIN = {name: specimen for name, specimen in specimens().items() if name.startswith("chain-")}
 NEIGHBOURS, ZEROED = (CHAIN[f"chain-{name}"].rule for name in ("rows-of-the-neighbour", "zeroed-target-rows"))
 
@@ -43,7 +46,9 @@ def test_in_rationals_the_total_variation_is_zero():
     assert found.smallest_detectable_tv == 0
 
 
-@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.detected_by == ("joint",)])
+@pytest.mark.parametrize(
+    "name", by_day([name for name, s in CHAIN.items() if s.detected_by == ("joint",)], REPORTED)
+)
 def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
     specimen = CHAIN[name].rule
     # To look for a smaller instance of this one takes as long as for all others together.

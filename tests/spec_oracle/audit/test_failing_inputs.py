@@ -24,6 +24,7 @@ from spec_oracle.cli import main
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report.audit_text import again_lines
+from tests.strategies import at_night
 from verifiers import EMPTY, ROOT, Drafts
 
 ALPHA = 1e-6
@@ -62,14 +63,24 @@ DEFECTS = {
     "chain-rows-of-the-neighbour": ("batch", "with the same uniforms, request . of a batch of . gets"),
     "chain-residual-of-32-tokens": ("shapes", "token .* is emitted with probability"),
     "shape-bonus-of-float32": ("shapes", "token .* is emitted with probability"),
+    "shape-fifth-token-forgotten": ("shapes", "token .* is emitted with probability"),
     "chain-greedy-block-without-carry": ("calls", "is emitted with probability .*, .* expected"),
     "last-tile-lost": ("scale", "request [0-9]+ emitted token"),
     "generator-not-advanced": ("calls", "of them are completion .* and then completion .*, .* expected"),
 }
 
+OF_NIGHT = ("shape-bonus-of-float32", "chain-greedy-block-without-carry")
+"""Defects that take longest; the same checks fail with others by day."""
+
 
 @pytest.mark.usefixtures("full_effort")
-@pytest.mark.parametrize(("name", "check", "says"), [(name, *found) for name, found in DEFECTS.items()])
+@pytest.mark.parametrize(
+    ("name", "check", "says"),
+    [
+        *((name, *found) for name, found in DEFECTS.items() if name not in OF_NIGHT),
+        *at_night(*((name, *DEFECTS[name]) for name in OF_NIGHT)),
+    ],
+)
 def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp_path):
     subject, result = checked(name, check, tmp_path)
     assert result.status is Status.FAILED

@@ -26,6 +26,7 @@ from spec_oracle.audit.worker import NOT_TRACED
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from tests.strategies import at_night, by_day
 from tests.subjects import checks_of
 
 HERE = Path(__file__).parent
@@ -135,7 +136,7 @@ def test_a_verifier_that_takes_nothing_is_broken():
     assert "it is called as verify(drafts, decisions)" in said(subject)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [2, *at_night(1)])
 def test_a_lossy_subject_stays_lossy_when_the_next_one_crashes(jobs):
     report, (lossy, *_) = audited(
         "always_accepts", "ends_its_process", "exits", jobs=jobs, options=ONLY_THE_LAW
@@ -145,7 +146,9 @@ def test_a_lossy_subject_stays_lossy_when_the_next_one_crashes(jobs):
 
 
 def test_findings_before_the_end_of_a_process_are_in_the_report():
-    report, (subject,) = audited("exits_where_the_vocabulary_is_large")
+    report, (subject,) = audited(
+        "exits_where_the_vocabulary_is_large", options=replace(QUICK, checks=("shapes",))
+    )
     checks = checks_of(subject)
     assert checks["joint"].status is Status.PASSED
     assert checks["shapes"].status is Status.INCONCLUSIVE
@@ -165,7 +168,7 @@ def test_threads_do_not_harm():
     assert subject.verdict is SubjectVerdict.LOSSLESS
 
 
-@pytest.mark.parametrize("form", AUDIT_FORMATS)
+@pytest.mark.parametrize("form", by_day(AUDIT_FORMATS, ["text", "json"]))
 def test_output_of_the_code_is_in_the_report_and_nowhere_else(form, capfd):
     arguments = ["audit", "escapes:prints", "--draft-length", "1", "--check", "inputs-kept", "--format", form]
     assert main(arguments) == 0

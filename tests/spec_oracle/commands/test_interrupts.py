@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from spec_oracle.cli import main
+from tests.strategies import at_night
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals of POSIX")
 
@@ -55,7 +56,7 @@ def ended(folder, number, first_line, *arguments):
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (signal.SIGINT, "efficiency small.json large.json --verifier traversal"),
+        *at_night((signal.SIGINT, "efficiency small.json large.json --verifier traversal")),
         (signal.SIGTERM, "optimum small.json large.json"),
     ],
 )

@@ -12,22 +12,22 @@ from spec_oracle.gate.baseline import Effect
 from spec_oracle.gate.difference import difference
 from spec_oracle.report import AUDIT_FORMATS
 
-REPORT = json.loads(
-    AUDIT_FORMATS["json"](
-        audit("token", "block", options=AuditOptions(vocab_size=2, draft_length=2, checks=("inputs-kept",)))
-    )
-)
-
-
 NAN, INFINITY = float("nan"), float("inf")
 
 
+@pytest.fixture(scope="module")
+def before():
+    """Return the JSON of the audit of two right rules."""
+    options = AuditOptions(vocab_size=2, draft_length=2, checks=("inputs-kept",))
+    return json.loads(AUDIT_FORMATS["json"](audit("token", "block", options=options)))
+
+
 @pytest.fixture
-def changes(tmp_path):
+def changes(before, tmp_path):
     def compared(change):
-        later = copy.deepcopy(REPORT)
+        later = copy.deepcopy(before)
         change(later["subjects"])
-        for name, data in (("old.json", REPORT), ("new.json", later)):
+        for name, data in (("old.json", before), ("new.json", later)):
             (tmp_path / name).write_text(json.dumps(data))
         return difference(tmp_path / "old.json", tmp_path / "new.json")
 

@@ -10,12 +10,13 @@ from spec_oracle.efficiency import sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.report.plot import save_sweeps
 from spec_oracle.toy import Instance
+from tests.strategies import at_night
 
 NAMES = ("token", "block", "greedy_multipath_block", "greedy_block", "top_draft")
 INSTANCE = Instance.random(2, 2, num_paths=2, seed=2)
 
 
-@pytest.mark.parametrize(("length", "paths"), [(2, 2), (1, 2), (2, 1)])
+@pytest.mark.parametrize(("length", "paths"), [(1, 2), *at_night((2, 2), (2, 1))])
 def test_the_command_writes_a_picture(length, paths, tmp_path, capsys):
     file, picture = tmp_path / "instance.json", tmp_path / "out.png"
     Instance.random(2, length, num_paths=paths, seed=2).save(file)

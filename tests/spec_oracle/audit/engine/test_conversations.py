@@ -36,7 +36,7 @@ def specimen(name):
     [
         (specimen("conversation-ring-read-from-its-first-place"), "a whole reply"),
         (specimen("conversation-long-text-is-not-cut"), "a part of a reply"),
-        (engines.ForgetsTheStopToken(), "a whole reply"),
+        *at_night((engines.ForgetsTheStopToken(), "a whole reply")),
     ],
 )
 def test_what_is_lost_of_a_conversation_is_found(engine, after):
@@ -49,7 +49,11 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
 @pytest.mark.parametrize("talks", [25, *at_night(100)])
 @pytest.mark.parametrize(
     "name",
-    ["conversation-keeps-its-last-tokens", "conversation-prompts-in-chunks", "session", "recurrent-engine"],
+    [
+        "conversation-keeps-its-last-tokens",
+        "session",
+        *at_night("conversation-prompts-in-chunks", "recurrent-engine"),
+    ],
 )
 def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)
@@ -69,6 +73,7 @@ def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault(pairs, monkeypatch
     )
 
 
+@pytest.mark.nightly
 def test_long_prompts_are_judged_beside_decoding_without_speculation(monkeypatch):
     set_effort(monkeypatch, CONVERSATION_PAIRS=700)
     found = judged(specimen("conversation-chunk-of-a-prompt-keeps-drafts"))
@@ -82,8 +87,9 @@ class OwnPlain(engines.CountsFromThePrompt):
     generate_plain = engines.CountsFromThePrompt.generate
 
 
+@pytest.mark.nightly
 def test_rows_that_depend_on_where_a_prompt_ends_are_no_fault_beside_plain_decoding(monkeypatch):
-    set_effort(monkeypatch, CONVERSATION_PAIRS=300)
+    set_effort(monkeypatch, CONVERSATION_PAIRS=150)
     found = judged(OwnPlain())
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("unused copies of the engine without speculation")
@@ -128,13 +134,14 @@ class PlainBesideRows(engines.Stops):
 
 
 @pytest.mark.parametrize(
-    ("engine", "why"),
+    ("engine", "why", "pairs"),
     [
-        (PlainByRows, "it asks next_token_probs"),
-        (PlainBesideRows, "it keeps to the rows where generate does not"),
+        (PlainByRows, "it asks next_token_probs", 150),
+        *at_night((PlainBesideRows, "it keeps to the rows where generate does not", 2500)),
     ],
 )
-def test_plain_decoding_by_rows_decides_nothing(engine, why):
+def test_plain_decoding_by_rows_decides_nothing(engine, why, pairs, monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=pairs)
     found = judged(engine())
     assert found.status is Status.PASSED
     assert found.remarks.scope[0].endswith("are distributed as those of unused copies of the engine")
@@ -155,7 +162,7 @@ class NoCopyRuns(engines.CountsFromThePrompt):
         return engines.Raises()
 
 
-@pytest.mark.parametrize("engine", [WithoutSeed, NoCopyRuns])
+@pytest.mark.parametrize("engine", [WithoutSeed, *at_night(NoCopyRuns)])
 def test_an_engine_that_cannot_be_compared_with_a_copy_says_so(engine):
     found = judged(engine())
     assert found.status is Status.PASSED

@@ -43,8 +43,8 @@ def detail(found, check):
     ("engine", "checks"),
     [
         (engines.Right, None),
-        *((engine, ("joint", "calls")) for engine in (engines.Stops, engines.Adapts)),
-        *at_night((engines.Stops, None), (engines.Adapts, None)),
+        (engines.Stops, ("joint", "calls")),
+        *at_night((engines.Adapts, ("joint", "calls")), (engines.Stops, None), (engines.Adapts, None)),
     ],
 )
 def test_right_engines_are_proved_lossless(engine, checks):
@@ -246,6 +246,7 @@ def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
 
 
 @pytest.mark.usefixtures("less_effort")
+@pytest.mark.parametrize("draft_length", [1, *at_night(2)])
 @pytest.mark.parametrize(
     ("engine", "failing"),
     [
@@ -255,8 +256,9 @@ def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
         (engines.CountsWrong, {"length"}),
     ],
 )
-def test_engines_that_show_steps(engine, failing):
+def test_engines_that_show_steps(engine, failing, draft_length, monkeypatch):
     """After one prompt: to trace the steps after two takes twice as long, and shows the same."""
+    monkeypatch.setattr(engines.Right, "draft_length", draft_length)
     checks = ("draft-law", "length", *failing - {"joint", "draft-law", "length"})
     found = report_on(engine, replace(QUICK, budget=0.5, checks=checks, prompts=((1, 2),)))
     assert {name for name, status in statuses(found).items() if status is Status.FAILED} == failing
@@ -315,6 +317,7 @@ def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
     assert fit.passed is is_right
 
 
+@pytest.mark.nightly
 def test_an_audit_of_long_completions_ends():
     found = report_on(engines.WrongLate, AuditOptions(budget=0.5, tokens=48, checks=["calls"], shrink=False))
     calls = checks_of(found)["calls"]

@@ -65,6 +65,7 @@ def test_a_generator_of_the_constructor_is_traced(made):
     assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
 
 
+@pytest.mark.nightly
 def test_two_generators_of_one_seed_are_no_proof_of_a_right_engine():
     report = found(Coupled())
     assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)

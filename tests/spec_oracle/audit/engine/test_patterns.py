@@ -138,6 +138,7 @@ def test_a_deviation_that_completions_cannot_decide_is_undecided():
     assert "after 5 of 8 patterns of three accepted lengths" in found.remarks.scope[0]
 
 
+@pytest.mark.nightly
 def test_a_subject_with_an_undecided_deviation_is_never_called_lossless():
     options = AuditOptions(budget=1.0, checks=("calls",))
     report = audit(SlightlyWrong(draft_length=1, more=1.001), options=options)

@@ -14,6 +14,7 @@ from spec_oracle.audit.sampler.reference import decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.third_party.samplers.vllm_v2 import murmur_uniform, philox_uniform
+from tests.strategies import at_night
 from verifiers import Paths
 
 torch = pytest.importorskip("torch")
@@ -88,7 +89,9 @@ def test_block_verification_on_reused_positions_is_lossy_over_calls():
     assert check.measured.draws < 2000
 
 
-@pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
+@pytest.mark.parametrize(
+    "engine", [*at_night(Engine("token")), Engine("block", step=10)], ids=["token", "fresh keys"]
+)
 def test_block_verification_that_reads_each_position_once_passes(engine):
     assert calls(engine, 0.5).status is Status.PASSED
 

@@ -18,11 +18,10 @@ QUICK = {
     "four-drafts-unrolled": "L (5|8|16)",
     "fifth-token-forgotten": "V 5",
     "bonus-of-float16": "float16",
-    "ids-of-int32": "int32",
     "order-in-memory": "transposed",
     "two-or-three-requests": " of [23]",
 }
-AT_NIGHT = {"rare-tokens-raised": "(tiny|one-hot|near) probabilities"}
+AT_NIGHT = {"rare-tokens-raised": "(tiny|one-hot|near) probabilities", "ids-of-int32": "int32"}
 """Defects that few shapes show, and what the first of these has, as a pattern."""
 
 
@@ -43,7 +42,7 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
-    "name", ["four-drafts-a-time", "contiguous-first", "chunks-of-64", "rows-of-float64"]
+    "name", ["contiguous-first", "chunks-of-64", *at_night("four-drafts-a-time", "rows-of-float64")]
 )
 def test_special_paths_are_no_defect(name):
     result = outcome(specimens()[f"shape-{name}"].function, shapes=6)

@@ -10,6 +10,7 @@ from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.sampler import tracer as samplers
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
+from tests.strategies import at_night
 from verifiers import Paths
 
 VOCAB = 40
@@ -31,8 +32,7 @@ def of_specimen(name):
     [
         ("torch-multinomial-correction", False),
         ("torch-race-at-every-position", False),
-        ("torch-race-with-shared-noise", False),
-        ("torch-inverse-cdf-search", True),
+        *at_night(("torch-race-with-shared-noise", False), ("torch-inverse-cdf-search", True)),
         ("token-rule", True),
         ("inverse-cdf", True),
         ("sample-and-match", True),

@@ -204,6 +204,7 @@ def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
     return emitted, (emitted >= 0).sum(dim=1) - 1
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("less_effort")
 def test_generators_of_requests_are_traced_in_torch():
     subject = sampler(in_torch, "torch")

@@ -155,6 +155,7 @@ def test_verdicts_and_exit_codes(planted, verdict, code):
     assert found.exit_code == code
 
 
+@pytest.mark.nightly
 def test_slightly_wrong_rows_are_not_held_against_texts():
     """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
     plan = ServerPlan(detect=0.06)
@@ -167,9 +168,10 @@ def test_slightly_wrong_rows_are_not_held_against_texts():
     assert "could not check" in checks_of(found)["long-texts"].detail
 
 
-@pytest.mark.parametrize("runs", [3, *at_night(40)])
-def test_the_stated_power_is_had(runs):
-    """A defect as large as a run says it finds is found: two misses of 3 have chance 3e-6, of 40 8e-4."""
+@pytest.mark.nightly
+def test_the_stated_power_is_had():
+    """A defect as large as a run says it finds is found: two misses of 40 have chance 8e-4."""
+    runs = 40
     plan, planted = ServerPlan(detect=0.1), {"defect": "biased-second", "size": 0.15}
     good, bad = subject(plan=plan), subject(**planted)
     tree = grow_tree(good.distributions, 4, 1e-3, frozenset([END]))
@@ -217,15 +219,12 @@ def assert_within_their_rates(failures, runs):
         assert count <= stats.binom.isf(1e-7, runs, rate), name
 
 
-def test_right_servers_fail_within_the_error_rate(monkeypatch):
-    assert_within_their_rates(null_runs(monkeypatch, 4), 4)
-
-
 @pytest.mark.nightly
 def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
     assert_within_their_rates(null_runs(monkeypatch, 2000), 2000)
 
 
+@pytest.mark.nightly
 def test_varying_rows_widen_the_slack_and_are_reported(monkeypatch):
     """Noise of 0.004 nats a token: a right server passes, and it takes more completions."""
     set_effort(monkeypatch, SAMPLES_LOOKS=())  # as many as are planned

@@ -50,8 +50,7 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     ("served", "size", "shape"),
     [
         (Quantised, 0.5, "llama.cpp"),
-        (Hotter, 0.6, "openai"),
-        *at_night((Quantised, 0.5, "openai"), (Hotter, 0.6, "llama.cpp")),
+        *at_night((Hotter, 0.6, "openai"), (Quantised, 0.5, "openai"), (Hotter, 0.6, "llama.cpp")),
         *at_night((partial(StandIn, serves="draft"), 0.0, "llama.cpp")),
         *at_night((partial(StandIn, serves="draft"), 0.0, "openai")),
     ],

@@ -3,10 +3,13 @@
 Right completions are 40 files of 60; copies are said of one of these with a probability of 4e-8 at most.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from spec_oracle.servers.recorded.transcripts import COPY_RATE, Copies
+from tests.strategies import by_day
 
 PROMPTS = {"one prompt": 1, "many prompts": 30}
 TOKENS = {"1 token": (1, 1), "up to 6 tokens": (1, 6), "20 tokens": (20, 20)}
@@ -39,9 +42,12 @@ def added(listed):
     return copies, sum(int(copies.add(*one).sum()) for one in listed)
 
 
-@pytest.mark.parametrize("tokens", TOKENS.values(), ids=TOKENS)
-@pytest.mark.parametrize("prompts", PROMPTS.values(), ids=PROMPTS)
+@pytest.mark.parametrize(
+    ("prompts", "tokens"),
+    by_day([*product(PROMPTS, TOKENS)], [("one prompt", "up to 6 tokens"), ("many prompts", "1 token")]),
+)
 def test_repeats_by_chance_are_no_copies(prompts, tokens):
+    prompts, tokens = PROMPTS[prompts], TOKENS[tokens]
     rng = np.random.default_rng(0)
     files = [added(completions(rng, 60, prompts, tokens))[0] for _ in range(40)]
     assert not any(copies.found for copies in files)
