@@ -18,13 +18,13 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import Context, Inputs, ShapeLimits, run_guarded
+from spec_oracle.audit.context import Context, Inputs, ShapeLimits
 from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.draftings import DEPTH, draftings, sampled_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, traced
-from spec_oracle.audit.experiment import Effort, require_certain, sampled
+from spec_oracle.audit.experiment import require_certain, run_guarded, sampled
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, Measured, NoEvidenceError, Status
 from spec_oracle.audit.rule.joint import law_on
@@ -32,6 +32,7 @@ from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.joint import SAMPLER_BATCH
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_engines, of_object
 from spec_oracle.audit.suite import SUITES, result_of

@@ -154,7 +154,8 @@ def _enumerated(engine: VllmEngine) -> dict[str, Any]:
 def _sampled(engine: VllmEngine) -> str:
     """Return "lossy", or what samples of batches of equal requests, and rows of one, say of each other."""
     from spec_oracle.audit.context import Context
-    from spec_oracle.audit.experiment import Effort, Experiment, sampled
+    from spec_oracle.audit.experiment import Experiment, sampled
+    from spec_oracle.audit.sampling import Effort
     from spec_oracle.contracts import raising
     from spec_oracle.contracts.engine import EngineCode
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import wraps
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -51,7 +50,17 @@ class Check:
 
 
 Run: TypeAlias = Callable[[Any, Context], CheckResult]
-Suite: TypeAlias = Mapping[str, Run]
+
+
+@dataclass(frozen=True)
+class Unless:
+    """The function that runs a check, and ``reasons`` to skip it, each with what says whether it holds."""
+
+    run: Run
+    reasons: tuple[tuple[str, Callable[[Context, Subject], bool]], ...]
+
+
+Suite: TypeAlias = Mapping[str, Run | Unless]
 """The function that runs each check of a kind of subject, by the name of the check."""
 
 
@@ -101,10 +110,15 @@ def run_check(
         return CheckResult(check.name, Status.NOT_APPLICABLE, f"not a check of this kind: {subject.kind}")
     if left_out:
         return CheckResult(check.name, Status.SKIPPED, left_out)
-    started = time.perf_counter()
     is_again = context.again is not None and context.again.check == check.name
     run, rate = asked_again if is_again else suite[check.name], context.rate * float(check.share)
-    admitted = subject.facts.size_of(check.record_in(subject.facts)) if check.against_law else None
+    record, started = check.record_in(subject.facts), time.perf_counter()
+    if isinstance(run, Unless):
+        for reason, holds in run.reasons:
+            if holds(context, subject):
+                return CheckResult(check.name, Status.SKIPPED, reason)
+        run = run.run
+    admitted = subject.facts.size_of(record) if check.against_law else None
     try:
         result = run(subject, replace(context, rate=rate, admitted=admitted))
     except ContractError as error:
@@ -120,30 +134,16 @@ def run_check(
     return replace(result, name=check.name, cause=result.cause if is_of_law else None, seconds=seconds)
 
 
-def _skip(reason: Callable[[Subject, Context], str], run: Run) -> Run:
-    """Run a check unless there is a reason to skip it."""
-
-    @wraps(run)
-    def asked(subject: Subject, context: Context) -> CheckResult:
-        if why := reason(subject, context):
-            return CheckResult("", Status.SKIPPED, why)
-        return run(subject, context)
-
-    return asked
-
-
-def skip_if_wrong(run: Run) -> Run:
+def skip_if_wrong(run: Run) -> Unless:
     """Skip a check if `joint` failed, and by more than is on record."""
-    return _skip(lambda subject, context: "joint failed" if context.is_wrong(subject) else "", run)
+    return Unless(run, (("joint failed", Context.is_wrong),))
 
 
-def skip_if_declared(run: Run) -> Run:
+def skip_if_declared(run: Run) -> Unless:
     """Skip a check if the subject declares itself lossy, or if `joint` failed by more than is on record."""
-    declared = _skip(lambda subject, context: DECLARED if context.is_declared(subject) else "", run)
-    return skip_if_wrong(declared)
+    return Unless(run, (*skip_if_wrong(run).reasons, (DECLARED, Context.is_declared)))
 
 
-def skip_if_lossy(run: Run) -> Run:
+def skip_if_lossy(run: Run) -> Unless:
     """Skip a check if `joint` failed at all, or if the subject declares itself lossy."""
-    lossy = _skip(lambda subject, context: "joint failed" if context.is_lossy(subject) else "", run)
-    return skip_if_declared(lossy)
+    return Unless(run, (*skip_if_declared(run).reasons, ("joint failed", Context.is_lossy)))

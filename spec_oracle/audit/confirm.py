@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampling import Sampled
+from spec_oracle.audit.sampling import Sample
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process
 
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
@@ -38,7 +38,7 @@ _RARE = 1e-9
 """What stands for a probability of zero where the number of samples is planned."""
 
 
-def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
+def confirm(samples: Mapping[str, Sample], rate: float) -> str:
     """Compare uninstrumented samples with traced laws; return a line on what they would detect.
 
     Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
@@ -64,7 +64,7 @@ def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
 
 
 def borne_out(
-    sample: Sampled,
+    sample: Sample,
     claimed: NDArray[np.float64],
     *,
     rate: float,

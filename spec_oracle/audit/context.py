@@ -1,36 +1,25 @@
 """What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
-    Cause,
     CheckResult,
     Findings,
-    How,
     LawResult,
-    NoEvidenceError,
     Status,
-    breach,
-    inconclusive,
 )
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.audit.subject import Subject
-from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.statistics import DEFAULT_ALPHA, split
+from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 
 SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
-SHAPES_FEW: Final = 1 / 3  # Part of a run from which on a subject has all of that share.
-SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject's part.
-SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 
 COUNTED: Final = ("float64", "float32")
 """Number types that samplers get in use: a difference in another type is a note, and fails no check."""
@@ -57,12 +46,12 @@ class ShapeLimits:
     """Which shapes are tried, and which count.
 
     ``dtypes`` are the types of rows in which a difference counts, ``only`` the values of axes that code is
-    declared to take. ``part`` is the subject's part of the run; ``most`` limits their number, besides time.
+    declared to take. ``share`` of the budget is theirs; ``most`` limits their number, besides time.
     """
 
     dtypes: tuple[str, ...] = COUNTED
     only: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
-    part: float = 1.0
+    share: float = field(default_factory=lambda: SHAPES_SHARE)
     most: int | None = None
 
 
@@ -83,23 +72,11 @@ class Context:
     admitted: float | None = None
     results: Mapping[str, CheckResult] = field(default_factory=dict)
     inputs: Inputs = Inputs()
-    shapes: ShapeLimits = ShapeLimits()
+    shapes: ShapeLimits = field(default_factory=ShapeLimits)
     exact: bool = False
     array: str = "numpy"
     shrink: bool = True
     again: FailingInputs | None = None
-
-    @property
-    def shape_share(self) -> float:
-        """Which share of the budget the check `shapes` may take: the more subjects a run has, the less."""
-        if self.shapes.part >= SHAPES_FEW:
-            return SHAPES_SHARE
-        return SHAPES_SHARE_OF_MANY * max(self.shapes.part, SHAPES_LEAST_PART)
-
-    @property
-    def shape_seconds(self) -> float:
-        """How long the check `shapes` may take."""
-        return self.shape_share * self.budget
 
     @property
     def findings(self) -> Findings:
@@ -124,56 +101,6 @@ class Context:
         size = 1.0 if joint.measured.total_variation is None else joint.measured.total_variation
         return not subject.facts.admits("joint", size)
 
-    def only(self, subject: Subject) -> dict[str, tuple[AxisValue, ...]]:
-        """Return all values that a subject is declared to take, by axis of shapes."""
-        return {**subject.facts.only, **self.shapes.only}
-
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `stream`."""
         return stream(self.seed, name, *numbers)
-
-    def after_claims(self, rate: float | None = None) -> "Context":
-        """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
-        return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
-
-
-def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
-    """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
-    try:
-        return part()
-    except ContractError as error:
-        return breach(error, how=How.SAMPLED)
-    except SubjectRaisedError as error:
-        return inconclusive(str(error))
-
-
-def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> CheckResult:
-    """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
-
-    What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
-    the first part that saw a deviation and left it undecided, else the first that is open, else the last one.
-    """
-    results: list[CheckResult] = []
-    rate = split(alpha, len(parts))
-    for part in parts:
-        results.append(run_guarded(partial(part, rate)))
-        if results[-1].status is Status.FAILED:
-            break
-    order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
-    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
-    chosen = next((r for status in order for r in results if r.status is status), results[-1])
-    draws = sum(result.measured.draws for result in results)
-    return replace(chosen, measured=replace(chosen.measured, draws=draws))
-
-
-def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
-    """Try the ways to answer a check in order, best first; notes say why those before did not work."""
-    notes: list[str] = []
-    for way in ways:
-        try:
-            found = run_guarded(way)
-            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
-            return replace(found, remarks=remarks)
-        except NoEvidenceError as error:
-            notes.append(str(error))
-    return inconclusive("; ".join(notes))

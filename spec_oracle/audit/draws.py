@@ -12,9 +12,10 @@ import numpy as np
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import sampled_trees
-from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
+from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import LawResult, TooSlowError
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.call import draft_table

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort as shares
 from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
-from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.results import (
     Cause,
+    CheckResult,
     Findings,
     How,
     LawResult,
@@ -41,15 +42,25 @@ from spec_oracle.audit.results import (
     Shown,
     Status,
     WrongCompletion,
+    breach,
+    inconclusive,
     with_findings,
 )
-from spec_oracle.audit.sampling import SampledDecision, calls_within, draw_within, judge_samples
-from spec_oracle.contracts import ContractError, ImpossibleOutputError
+from spec_oracle.audit.sampling import (
+    Effort,
+    OutcomeCells,
+    Sample,
+    calls_within,
+    decide,
+    draw_within,
+    indexed,
+    listed,
+)
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
-    draws_needed_by_g,
     draws_needed_by_joint_e_process,
     split,
     total_variation_interval,
@@ -61,33 +72,6 @@ OVERRUN: Final = 2.0
 
 _CERTAIN: Final = 1 - 1e-9
 _SAME: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class OutcomeCells:
-    """Cells in which outcomes are counted: their probabilities ``law`` [C].
-
-    ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
-    of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
-    """
-
-    law: NDArray[np.float64]
-    of: Callable[[Sequence[Any]], NDArray[np.int64]]
-    outcomes: Sequence[Any] = ()
-    slack: NDArray[np.float64] | float = 0.0
-
-
-def listed(law: Mapping[Any, float]) -> OutcomeCells:
-    """Return a cell for every outcome of a distribution, and a last one for all others."""
-    number = {outcome: place for place, outcome in enumerate(law)}
-    masses = np.array([*law.values(), 0.0])
-    cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
-    return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
-
-
-def indexed(law: NDArray[np.float64]) -> OutcomeCells:
-    """Return a cell for every outcome, where outcomes are numbers from 0 on."""
-    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
 @dataclass(frozen=True)
@@ -162,84 +146,6 @@ def numbered(
     expect = lambda: dict(enumerate(law.tolist()))  # noqa: E731
     some = cast(Callable[[int], Sequence[Any]], many)
     return Experiment(what, size, expect, some, **{"binned": partial(indexed, law), **more})
-
-
-@dataclass
-class Sample:
-    """Outcomes of ordinary runs of an experiment, counted in cells; ``seconds`` of the code under test.
-
-    ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats.
-    """
-
-    experiment: Experiment
-    cells: OutcomeCells
-    law: NDArray[np.float64] = field(init=False)
-    slack: NDArray[np.float64] | float = field(init=False)
-    counts: NDArray[np.int64] = field(init=False)
-    seconds: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        self.law, self.slack = self.cells.law, self.cells.slack
-        self.counts = np.zeros(len(self.law), dtype=np.int64)
-
-    def draw(self, count: int) -> None:
-        """Run the experiment ``count`` times more; it may return fewer outcomes."""
-        started = time.monotonic()
-        outcomes = self.experiment.many(count)
-        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
-        self.seconds += time.monotonic() - started
-
-    def afresh(self) -> "Sample":
-        """Return an empty sample of the same experiment."""
-        return replace(self)
-
-    @property
-    def gap(self) -> tuple[Gap, float] | None:
-        """The outcome with the largest gap and the total variation, as sampled; None without outcomes."""
-        named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
-        if not named or not self.counts.any():
-            return None
-        seen = self.counts / self.counts.sum()
-        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
-        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
-        return gap, float(abs(seen - self.law).sum() / 2)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
-
-    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time;
-    where none is ``wanted`` either, the screening alone decides, after a fixed number of samples.
-    ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
-    look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
-    ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
-    variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
-    one call. Samples that confirm are of calls of ``look`` then, of one experiment of up to ``most``, since
-    large calls may cost more a sample; where these contradict, of one call: calls may depend on each other.
-    ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
-    goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
-    one experiment, whose outcomes do not decide how often it is run.
-    """
-
-    tv: float
-    look: int
-    wanted: float = 0.0
-    turns: int = 8
-    most: int = 10_000
-    share: float = 1.0
-    pilot: int = 16
-    confirming: float = 0.1
-    confirming_share: float = 0.1
-    screens_all: bool = True
-    goes_on: bool = False
-    at_once: bool = False
-    keeps: bool = False
-
-    @property
-    def is_of_looks(self) -> bool:
-        """Whether the screening alone decides."""
-        return math.isinf(self.tv) and not self.wanted
 
 
 @dataclass(frozen=True)
@@ -349,6 +255,48 @@ class UndecidedError(SpecOracleError):
     """Samples are too few to say whether a traced deviation is a defect; the message says how few."""
 
 
+def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
+    """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
+    try:
+        return part()
+    except ContractError as error:
+        return breach(error, how=How.SAMPLED)
+    except SubjectRaisedError as error:
+        return inconclusive(str(error))
+
+
+def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> CheckResult:
+    """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
+
+    What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
+    the first part that saw a deviation and left it undecided, else the first that is open, else the last one.
+    """
+    results: list[CheckResult] = []
+    rate = split(alpha, len(parts))
+    for part in parts:
+        results.append(run_guarded(partial(part, rate)))
+        if results[-1].status is Status.FAILED:
+            break
+    order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
+    results.sort(key=lambda result: result.cause is not Cause.UNDECIDED)
+    chosen = next((r for status in order for r in results if r.status is status), results[-1])
+    draws = sum(result.measured.draws for result in results)
+    return replace(chosen, measured=replace(chosen.measured, draws=draws))
+
+
+def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
+    """Try the ways to answer a check in order, best first; notes say why those before did not work."""
+    notes: list[str] = []
+    for way in ways:
+        try:
+            found = run_guarded(way)
+            remarks = replace(found.remarks, notes=(*notes, *found.remarks.notes))
+            return replace(found, remarks=remarks)
+        except NoEvidenceError as error:
+            notes.append(str(error))
+    return inconclusive("; ".join(notes))
+
+
 class FoundBy(Enum):
     """How `find` may decide: by tracing, by samples, or by both."""
 
@@ -378,7 +326,8 @@ def find(
     """
     known = Ledger(context.budget) if ledger is None else ledger
     listing: Listing = experiments if callable(experiments) else lambda _: experiments
-    of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
+    rate = context.rate * (1 if ways is FoundBy.SAMPLED else 1 - shares.CLAIM_PART)  # claims have the rest
+    of_samples = replace(context, rate=rate)
 
     def trace_all() -> LawResult:
         result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))
@@ -501,7 +450,7 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     """
     some = [one for one in ledger.found if one.experiment.decides or effort.screens_all] or ledger.found
     longest = {one.experiment.what: one for one in some}
-    samples = {what: Sample(one.experiment, listed(one.traced.law)) for what, one in longest.items()}
+    samples = {what: Sample(one.experiment.many, listed(one.traced.law)) for what, one in longest.items()}
     laws = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.confirming, laws, alpha=context.rate)
     seconds = effort.confirming_share * context.budget / len(samples)
@@ -518,15 +467,18 @@ def _agreed(ledger: Ledger, context: Context, effort: Effort) -> str:
     except NoEvidenceError:
         if not effort.at_once:
             raise
-    return confirm(_in_one_call(samples, effort, seconds), context.rate)
+    kinds = {what: (one.experiment.size, one.experiment.group) for what, one in longest.items()}
+    return confirm(_in_one_call(samples, kinds, effort, seconds), context.rate)
 
 
-def _in_one_call(samples: Mapping[str, Sample], effort: Effort, seconds: float) -> dict[str, Sample]:
+def _in_one_call(
+    samples: Mapping[str, Sample], kinds: Mapping[str, tuple[str, str]], effort: Effort, seconds: float
+) -> dict[str, Sample]:
     """Return samples of one call each, as many at most: several calls may depend on each other."""
     again = {what: sample.afresh() for what, sample in samples.items()}
     sizes: dict[tuple[str, str], int] = {}  # one measurement for experiments of one size and kind
     for what, sample in again.items():
-        kind = sample.experiment.size, sample.experiment.group
+        kind = kinds[what]
         if kind not in sizes:
             drawn = int(samples[what].counts.sum())
             sizes[kind] = calls_within(sample.afresh, seconds, start=effort.pilot, most=drawn)
@@ -542,8 +494,8 @@ def confirmed(found: TracedExperiment, context: Context, effort: Effort, due: fl
     """
     experiment, claim = found.experiment, found.traced.law
     cells = listed({**dict.fromkeys(claim, 0.0), **experiment.expected})
-    as_traced = replace(experiment, many=found.traced.many or experiment.many)
-    sample, rate = Sample(as_traced, cells), shares.CLAIM_PART * context.rate
+    sample = Sample(found.traced.many or experiment.many, cells)
+    rate = shares.CLAIM_PART * context.rate
     claimed = np.array([*(claim.get(one, 0.0) for one in cells.outcomes), 0.0])
     seconds = shares.CLAIM_SHARE * context.budget
     is_confirmed = borne_out(
@@ -596,93 +548,32 @@ def sampled(
 
     The ``ledger`` keeps them; ``what`` names the outcomes of all, in the plural.
     """
-    chosen = [one for one in experiments if one.decides or effort.screens_all]
-    own = {one.what: Sample(one, one.cells) for one in chosen}
+    chosen = {one.what: one for one in experiments if one.decides or effort.screens_all}
+    own = {name: Sample(one.many, one.cells, one.shown) for name, one in chosen.items()}
     if ledger is not None:
         ledger.samples = own
-    seconds = effort.share * context.budget
-    decision = judge_samples(
-        own,
-        rate=context.rate,
-        seconds=seconds,
-        tv=effort.wanted or effort.tv,
-        batch=_look(next(iter(own.values())), seconds / len(own), effort),
-        turns=effort.turns,
-        most=effort.most,
-        names=[what for what, sample in own.items() if sample.experiment.decides],
-        admitted=context.admitted,
-        keeps=effort.keeps,
-    )
-    status, detail = _describe(decision, own, effort, what)
+    deciding = [name for name, one in chosen.items() if one.decides]
+    decision = decide(own, deciding, effort, context.rate, context.budget, context.admitted, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
     bounds = (
         total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
     )
     bound = max(bounds, default=0.0)
-    sizes = list(dict.fromkeys(sample.experiment.size for sample in own.values()))
+    sizes = list(dict.fromkeys(one.size for one in chosen.values()))
     scope = (f"{draws:,} samples of {', '.join(sizes)}", *filter(None, [decision.statistics]))
-    worst = own.get(decision.worst or "")
     shown = Shown()
-    if status is Status.FAILED and worst is not None and worst.gap and worst.experiment.wrong_completion:
-        shown = Shown(worst.experiment.wrong_completion(*worst.gap))
+    if decision.worst is not None and (gap := own[decision.worst].gap):
+        wrong_completion = chosen[decision.worst].wrong_completion
+        shown = Shown(wrong_completion(*gap)) if wrong_completion else shown
     findings = Findings(
         total_variation=bound,
         smallest_detectable_tv=decision.detectable_tv if decision.worst is None else None,
         worst=decision.worst,
     )
-    tokens = max(sample.experiment.tokens for sample in own.values())
+    tokens = max(one.tokens for one in chosen.values())
     detectable = findings.smallest_detectable_tv
     if detectable is not None and math.isinf(detectable):  # too few samples: nothing would show
         detectable = None
     measured = Measured(context.rate, draws, bound, tokens, detectable)
-    do = _budget_for(own, effort, context) if status is Status.INCONCLUSIVE else ""
-    remarks = Remarks(scope, do=do)
-    return LawResult("", status, detail, How.SAMPLED, measured, remarks, shown, findings=findings)
-
-
-def _look(sample: Sample, seconds: float, effort: Effort) -> int:
-    """Return the number of samples between two looks; a call of many may take its part of ``seconds``."""
-    if not effort.at_once:
-        return effort.look
-    trial = partial(Sample, sample.experiment, sample.cells)
-    seconds *= shares.SCREENING_SHARE
-    return calls_within(trial, seconds, start=min(effort.pilot, effort.look), most=effort.look)
-
-
-def _describe(
-    decision: SampledDecision, samples: Mapping[str, Sample], effort: Effort, what: str
-) -> tuple[Status, str]:
-    """Return the status of a decision by samples, and its sentence."""
-    if decision.worst is not None:
-        worst, detail = samples[decision.worst], f"{decision.worst}: {decision.reason}"
-        if worst.gap is not None:
-            gap = worst.gap[0]
-            detail += f"; {gap.actual:.3g} of them are {worst.experiment.shown(gap.sequence)}, "
-            detail += f"{gap.expected:.3g} expected"
-        return Status.FAILED, detail
-    tv = f"a total variation of {decision.detectable_tv:.2g} would show"
-    least = f" ({tv})" if decision.detectable_tv < 1 else ""
-    if effort.is_of_looks:
-        few = " (too few to show a defect)"
-        named = what or ", ".join(samples)
-        return Status.PASSED, f"{named}: {decision.draws:,} samples are as expected{least or few}"
-    named = f"{what}: " if what else ""
-    if decision.detectable_tv <= effort.tv:
-        return Status.PASSED, f"{named}no defect in {decision.draws:,} samples{least}"
-    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
-    return Status.INCONCLUSIVE, (
-        f"{named}{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect a total variation "
-        f"of {effort.tv}{least}; raise --budget"
-    )
-
-
-def _budget_for(samples: Mapping[str, Sample], effort: Effort, context: Context) -> str:
-    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
-    decided = [sample for sample in samples.values() if sample.experiment.decides]
-    part = split(split(context.rate, 2), len(decided))
-    seconds = sum(
-        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
-        for one in decided
-    )
-    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
-    return f"--budget {10 * math.ceil(max(needed, 1.5 * context.budget) / 10)}"
+    status, remarks = decision.status, Remarks(scope, do=decision.do)
+    return LawResult("", status, decision.detail, How.SAMPLED, measured, remarks, shown, findings=findings)

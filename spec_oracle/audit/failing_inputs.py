@@ -15,11 +15,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import run_guarded
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach, inconclusive
 from spec_oracle.audit.saved_inputs import FailingInputs
-from spec_oracle.audit.shapes.axes import TYPES, Shape
+from spec_oracle.audit.shapes.axes import TYPES
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance

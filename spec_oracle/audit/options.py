@@ -18,6 +18,10 @@ from spec_oracle.toy import Instance
 from spec_oracle.toy.instance import MOST_PATHS
 from spec_oracle.validation import is_real, is_whole, require_rate
 
+SHAPES_FEW: Final = 1 / 3  # Part of a run from which on a subject has all of that share.
+SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more, times a subject's part.
+SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
+
 TINY = 1e-9
 """A size that admits nothing: with it a run says which size it found."""
 
@@ -150,16 +154,15 @@ class AuditOptions:
     def context(self, alpha: float) -> Context:
         """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
         only = {axis: tuple(given) for axis, name in NAMES.items() if (given := getattr(self, name))}
+        part, share = alpha / self.alpha, ShapeLimits().share
+        if part < SHAPES_FEW:  # the more subjects a run has, the less
+            share = SHAPES_SHARE_OF_MANY * max(part, SHAPES_LEAST_PART)
         return Context(
             self.seed,
             self.budget,
             alpha,
             inputs=Inputs(self.vocab_size, self.draft_length, self.instances, self.tokens, self.prompts),
-            shapes=ShapeLimits(
-                tuple(self.dtypes) or COUNTED,
-                only,
-                alpha / self.alpha,
-            ),
+            shapes=ShapeLimits(tuple(self.dtypes) or COUNTED, only, share),
             exact=self.exact,
             array=self.array,
             shrink=self.shrink,

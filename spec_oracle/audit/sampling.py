@@ -10,16 +10,19 @@ shown by then: docs/theory.md, "Statistics".
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as shares
+from spec_oracle.audit.results import Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import Gap
 from spec_oracle.statistics import (
     DEFAULT_MISS,
     EProcess,
@@ -41,22 +44,111 @@ SAMPLES_LOOK_MISS: Final = 1e-4
 _LAST_MISS: Final = DEFAULT_MISS - len(SAMPLES_LOOKS) * SAMPLES_LOOK_MISS
 
 
-class Sampled(Protocol):
-    """Samples: ``counts`` [C] of outcomes so far, which should follow a ``law`` [C].
+@dataclass(frozen=True)
+class OutcomeCells:
+    """Cells in which outcomes are counted: their probabilities ``law`` [C].
 
-    ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
-    ``seconds`` the samples took of the code under test; ``draw`` adds some, ``afresh`` begins without any.
+    ``of`` returns the cells of outcomes, int [N]; ``outcomes`` are those of the first cells, None for a cell
+    of several. Laws within a factor of exp(+-``slack``), [C] or a number, count as right.
     """
 
-    counts: npt.NDArray[np.int64]
-    seconds: float
+    law: NDArray[np.float64]
+    of: Callable[[Sequence[Any]], NDArray[np.int64]]
+    outcomes: Sequence[Any] = ()
+    slack: NDArray[np.float64] | float = 0.0
+
+
+def listed(law: Mapping[Any, float]) -> OutcomeCells:
+    """Return a cell for every outcome of a distribution, and a last one for all others."""
+    number = {outcome: place for place, outcome in enumerate(law)}
+    masses = np.array([*law.values(), 0.0])
+    cell_of = lambda outcomes: np.array([number.get(one, len(number)) for one in outcomes], np.int64)  # noqa: E731
+    return OutcomeCells(masses / masses.sum(), cell_of, tuple(law))
+
+
+def indexed(law: NDArray[np.float64]) -> OutcomeCells:
+    """Return a cell for every outcome, where outcomes are numbers from 0 on."""
+    return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
+
+
+@dataclass
+class Sample:
+    """Outcomes of ordinary runs, counted in cells; ``many`` makes so many runs, and returns their outcomes.
+
+    ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats;
+    ``counts`` [C] are outcomes so far, ``seconds`` those of the code under test. ``shown`` words an outcome.
+    """
+
+    many: Callable[[int], Sequence[Any]]
+    cells: OutcomeCells
+    shown: Callable[[Any], str] = str
+    law: NDArray[np.float64] = field(init=False)
+    slack: NDArray[np.float64] | float = field(init=False)
+    counts: NDArray[np.int64] = field(init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.law, self.slack = self.cells.law, self.cells.slack
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    def draw(self, count: int) -> None:
+        """Make ``count`` runs more; they may have fewer outcomes."""
+        started = time.monotonic()
+        outcomes = self.many(count)
+        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
+        self.seconds += time.monotonic() - started
+
+    def afresh(self) -> "Sample":
+        """Return an empty sample of the same runs."""
+        return replace(self)
 
     @property
-    def law(self) -> npt.NDArray[np.float64]: ...  # noqa: D102
+    def gap(self) -> tuple[Gap, float] | None:
+        """The outcome with the largest gap and the total variation, as sampled; None without outcomes."""
+        named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
+        if not named or not self.counts.any():
+            return None
+        seen = self.counts / self.counts.sum()
+        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
+        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
+        return gap, float(abs(seen - self.law).sum() / 2)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is sampled: ``tv`` must be detected, ``wanted`` is planned for where the budget allows it.
+
+    An infinite ``tv`` is that of samples in addition to others, of which as many are taken as there is time;
+    where none is ``wanted`` either, the screening alone decides, after a fixed number of samples.
+    ``look`` samples come between two looks of the screening, which looks ``turns`` times beyond the first
+    look at every experiment; ``most`` come in one call, ``pilot`` in the first one, which measures the pace.
+    ``share`` of the budget is for samples. Those that confirm what was traced as right should detect a total
+    variation of ``confirming``, within ``confirming_share`` of the budget. ``at_once``: whether many runs are
+    one call. Samples that confirm are of calls of ``look`` then, of one experiment of up to ``most``, since
+    large calls may cost more a sample; where these contradict, of one call: calls may depend on each other.
+    ``screens_all``: whether experiments that do not decide are sampled, too; ``goes_on``: whether tracing
+    goes on once a defect is found. ``keeps``: whether the G test judges the samples of the screening, too; of
+    one experiment, whose outcomes do not decide how often it is run.
+    """
+
+    tv: float
+    look: int
+    wanted: float = 0.0
+    turns: int = 8
+    most: int = 10_000
+    share: float = 1.0
+    pilot: int = 16
+    confirming: float = 0.1
+    confirming_share: float = 0.1
+    screens_all: bool = True
+    goes_on: bool = False
+    at_once: bool = False
+    keeps: bool = False
+
     @property
-    def slack(self) -> npt.ArrayLike: ...  # noqa: D102
-    def draw(self, count: int) -> object: ...  # noqa: D102
-    def afresh(self) -> "Sampled": ...  # noqa: D102
+    def is_of_looks(self) -> bool:
+        """Whether the screening alone decides."""
+        return math.isinf(self.tv) and not self.wanted
 
 
 @dataclass(frozen=True)
@@ -65,7 +157,8 @@ class SampledDecision:
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
     the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
-    decided; ``draws`` counts all samples.
+    decided; ``draws`` counts all samples. ``status`` and ``detail`` say it for people, ``do`` how to know
+    more.
     """
 
     worst: str | None
@@ -73,44 +166,85 @@ class SampledDecision:
     statistics: str
     detectable_tv: float
     draws: int
+    status: Status = Status.PASSED
+    detail: str = ""
+    do: str = ""
+
+
+def decide(  # noqa: PLR0917
+    samples: Mapping[str, Sample],
+    names: Sequence[str],
+    effort: Effort,
+    rate: float,
+    budget: float,
+    admitted: float | None = None,
+    what: str = "",
+) -> SampledDecision:
+    """Judge samples with an effort, within its share of the budget, and say what they show.
+
+    Those of some ``names`` decide; ``what`` names the outcomes of all, in the plural. See `judge_samples`.
+    """
+    seconds = effort.share * budget
+    found = judge_samples(samples, effort, rate=rate, seconds=seconds, names=names, admitted=admitted)
+    if found.worst is not None:
+        worst, detail = samples[found.worst], f"{found.worst}: {found.reason}"
+        if worst.gap is not None:
+            gap = worst.gap[0]
+            detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
+            detail += f"{gap.expected:.3g} expected"
+        return replace(found, status=Status.FAILED, detail=detail)
+    tv, count = f"a total variation of {found.detectable_tv:.2g} would show", f"{found.draws:,} samples"
+    least, named = f" ({tv})" if found.detectable_tv < 1 else "", f"{what}: " if what else ""
+    if effort.is_of_looks:
+        few = " (too few to show a defect)"
+        return replace(found, detail=f"{what or ', '.join(samples)}: {count} are as expected{least or few}")
+    if found.detectable_tv <= effort.tv:
+        return replace(found, detail=f"{named}no defect in {count}{least}")
+    pace = found.draws / max(_seconds(samples.values()), 1e-9)
+    few = f"{count}, at {pace:.0f} a second, are too few to detect a total variation of {effort.tv}"
+    do = budget_for([samples[name] for name in names], effort, rate, budget)
+    detail = f"{named}{few}{least}; raise --budget"
+    return replace(found, status=Status.INCONCLUSIVE, detail=detail, do=do)
 
 
 def judge_samples(
-    samples: Mapping[str, Sampled],
+    samples: Mapping[str, Sample],
+    effort: Effort,
     *,
     rate: float,
     seconds: float,
-    tv: float,
-    batch: int,
-    turns: int,
-    most: int,
     names: Sequence[str] = (),
     admitted: float | None = None,
-    keeps: bool = False,
 ) -> SampledDecision:
     """Judge samples of many laws, within ``seconds``: screen all, and decide those of some ``names``.
 
-    Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
-    time. The G test takes samples of its own, since looks at those of the screening decided how many there
-    are; or it ``keeps`` them if there is a single law. It takes as many as detect a total variation of
-    ``tv``, in calls of ``most`` at most; they are added to the others in the end. Samples that it keeps end
-    where ``tv`` would have shown already. With an infinite ``tv``
+    Screening draws a look of each, then by turns, within its share of the time. The G test takes samples of
+    its own, since looks at those of the screening decided how many there are; or it keeps them if there is a
+    single law. It takes as many as detect the total variation of the effort; they are added to the others in
+    the end. Samples that it keeps end where that would have shown already. With an infinite one
     there is no G test, and the screening has all of the rate and the time. A total variation up to
     ``admitted`` is on record: a wrong sample grows until it shows a larger one, or is as large as planned.
     If the code raises, all samples before that decide, if they suffice.
     """
-    listed, is_screened_only = list(samples.values()), math.isinf(tv)
-    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), effort.SCREENING_SHARE)
+    each, tv, turns, keeps = list(samples.values()), effort.wanted or effort.tv, effort.turns, effort.keeps
+    is_screened_only, most, batch = effort.is_of_looks, effort.most, effort.look
+    if effort.at_once:
+        few = min(effort.pilot, batch)
+        batch = calls_within(
+            each[0].afresh, shares.SCREENING_SHARE * seconds / len(each), start=few, most=batch
+        )
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), shares.SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
-            if turn >= len(samples) and _seconds(listed) > share * seconds:
+            is_over = _seconds(each) > share * seconds
+            if is_over and turn >= len(samples):
                 break
             yield batch
 
     own = {name: samples[name] if keeps else samples[name].afresh() for name in names or samples}
     try:
-        process = screen(listed, half, sizes())
+        process = screen(each, half, sizes())
         if process.p_value <= half:
             found = _contradicted(process, list(samples), half)
             worst = samples[found.worst or ""]
@@ -118,7 +252,7 @@ def judge_samples(
             before = -1
             while admitted is not None and not shows_more(worst, admitted, rate):
                 drawn = int(worst.counts.sum())
-                if drawn == before or drawn >= needed or _seconds(listed) > seconds:
+                if drawn == before or drawn >= needed or _seconds(each) > seconds:
                     break
                 worst.draw(batch)
                 before = drawn
@@ -126,7 +260,7 @@ def judge_samples(
         if is_screened_only:
             fit = goodness_of_fit_by_e_process(process, alpha=rate)
             return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
-        part, others = split(half, len(own)), [] if keeps else listed
+        part, others = split(half, len(own)), [] if keeps else each
         if keeps:
             (sample,) = own.values()
             if _is_clear(sample, rate=part, seconds=seconds, tv=tv, batch=batch, most=most):
@@ -134,7 +268,7 @@ def judge_samples(
         miss = _LAST_MISS if keeps else DEFAULT_MISS
         return _decided(own, others, rate=part, seconds=seconds, tv=tv, batch=batch, most=most, miss=miss)
     except SubjectRaisedError as error:
-        evidence = _evidence([*listed, *(() if keeps else own.values())])
+        evidence = _evidence([*each, *(() if keeps else own.values())])
         if evidence.p_value > split(rate, 2):
             raise
         found = _contradicted(evidence, [*samples, *own], split(rate, 2))
@@ -146,8 +280,8 @@ def judge_samples(
 
 
 def _decided(
-    own: Mapping[str, Sampled],
-    screened: Sequence[Sampled],
+    own: Mapping[str, Sample],
+    screened: Sequence[Sample],
     *,
     rate: float,
     seconds: float,
@@ -180,7 +314,7 @@ def _decided(
     return SampledDecision(None, "", "", detectable, draws)
 
 
-def _is_clear(sample: Sampled, *, rate: float, seconds: float, tv: float, batch: int, most: int) -> bool:
+def _is_clear(sample: Sample, *, rate: float, seconds: float, tv: float, batch: int, most: int) -> bool:
     """Draw up to each look in turn, within ``seconds``: whether ``tv`` would have shown by then.
 
     The chance that a larger total variation is missed at any look is that of all looks, added up.
@@ -203,12 +337,12 @@ def _is_clear(sample: Sampled, *, rate: float, seconds: float, tv: float, batch:
     return False
 
 
-def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
+def shows_more(sample: Sample, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than the one on record."""
     return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
-def _needed(sample: Sampled, tv: float, rate: float, miss: float) -> int:
+def _needed(sample: Sample, tv: float, rate: float, miss: float) -> int:
     """Return how many samples detect ``tv``; without the slack, if the slack hides as much."""
     try:
         return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss, slack=sample.slack)
@@ -216,7 +350,7 @@ def _needed(sample: Sampled, tv: float, rate: float, miss: float) -> int:
         return draws_needed_by_g(tv, sample.law, alpha=rate, miss=miss)
 
 
-def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:
+def screen(samples: Sequence[Sample], rate: float, sizes: Iterable[int]) -> EProcess:
     """Sample each once, then by turns where the evidence is strongest and where the samples are fewest.
 
     Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
@@ -234,7 +368,7 @@ def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EPr
     return process
 
 
-def _evidence(samples: Sequence[Sampled]) -> EProcess:
+def _evidence(samples: Sequence[Sample]) -> EProcess:
     """Return the e-process of all samples so far."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
@@ -255,11 +389,11 @@ def contradiction(fit: GoodnessOfFit) -> str:
     return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
 
 
-def _seconds(samples: Iterable[Sampled]) -> float:
+def _seconds(samples: Iterable[Sample]) -> float:
     return sum(sample.seconds for sample in samples)
 
 
-def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most: int) -> None:
+def draw_within(sample: Sample, seconds: float, count: int, *, start: int, most: int) -> None:
     """Add ``count`` samples, fewer if they take longer: in calls of ``start``, then of up to ``most``.
 
     A call that compiles says little of the pace of the others, so every one is timed.
@@ -275,7 +409,7 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         size = max(start, min(most, int(size * min(room, CALL_GROWTH))))
 
 
-def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, most: int) -> int:
+def calls_within(trial: Callable[[], Sample], seconds: float, *, start: int, most: int) -> int:
     """Return how many samples one call can take in about that time, from ``start`` to ``most``.
 
     Measured by calls of growing size on samples of their own, each made by ``trial``. The first may compile;
@@ -291,3 +425,14 @@ def calls_within(trial: Callable[[], Sampled], seconds: float, *, start: int, mo
             return max(start, min(most, int(count * room)))
         count *= CALL_GROWTH
     return max(start, most)
+
+
+def budget_for(decided: Sequence[Sample], effort: Effort, rate: float, budget: float) -> str:
+    """Return the ``--budget`` that should pay for enough samples, and half as many again."""
+    part = split(split(rate, 2), len(decided))
+    seconds = sum(
+        draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
+        for one in decided
+    )
+    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)}"

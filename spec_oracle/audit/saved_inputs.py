@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_share

@@ -236,7 +236,7 @@ def of_function(
     if names[1:2] == _PARENTS:
         return of_trees(name, holder or function, function, array=array)
     function = generator_by_position(function)
-    if takes_uniforms(function):
+    if names[3:4] == ("uniforms",):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
         return SamplerSubject.of_uniforms(name, function, array=array)
@@ -290,11 +290,6 @@ def _takes_nothing(thing: object) -> bool:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
-
-
-def takes_uniforms(function: Callable[..., object]) -> bool:
-    """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
-    return parameters_of(function)[3:4] == ("uniforms",)
 
 
 def takes_four(function: Callable[..., object]) -> bool:

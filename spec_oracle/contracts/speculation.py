@@ -61,7 +61,7 @@ class Speculation:
     @property
     def never(self) -> str:
         """What never happened, "" where all did or nobody knows."""
-        if (self.counted or self.reported) and not self.drafted:
+        if self.is_known and not self.drafted:
             return "never drafted"
         if self.reported and not self.accepted:
             return "never accepted a draft"
@@ -79,11 +79,11 @@ class Speculation:
         return () if self.reported else (drafts if self.is_known else UNKNOWN,)
 
 
+@dataclass(eq=False)
 class SeenDrafts:
     """What was seen of an engine's drafts in all of its generations so far."""
 
-    def __init__(self) -> None:
-        self.seen = Speculation()
+    seen: Speculation = Speculation()
 
     @contextmanager
     def of(self, engine: object) -> Iterator[None]:

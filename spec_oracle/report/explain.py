@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from textwrap import dedent
 
-from spec_oracle.audit.checks import CHECKS, Check, Suite
+from spec_oracle.audit.checks import CHECKS, Check, Suite, Unless
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import percent, text_table
@@ -88,7 +88,9 @@ def _answers(check: Check) -> str:
     answers: dict[str, list[str]] = {}
     for kind, suite in _SUITES.items():
         if check.name in suite:
-            answers.setdefault(_docstring(suite[check.name].__module__), []).append(f"{kind}s")
+            run = suite[check.name]
+            module = (run.run if isinstance(run, Unless) else run).__module__
+            answers.setdefault(_docstring(module), []).append(f"{kind}s")
     return "\n\n".join(f"### {' and '.join(kinds).capitalize()}\n\n{text}" for text, kinds in answers.items())
 
 

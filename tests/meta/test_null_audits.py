@@ -31,7 +31,7 @@ from spec_oracle.audit.sampler import (
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode

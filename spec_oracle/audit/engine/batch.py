@@ -16,7 +16,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.cells import crossed, outcomes
@@ -24,8 +24,9 @@ from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, FoundBy, OutcomeCells, sampled
+from spec_oracle.audit.experiment import Experiment, FoundBy, find, first_failure, sampled
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.exact.completions import Ids
 
 ENGINE_SIZES: Final = (3, 5, 8)  # Sizes of the larger batches that are sampled, without seeds and with them.
@@ -65,7 +66,7 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     sizes = requests.in_addition(ENGINE_TWO_SHARE)
     context = replace(requests.context, rate=rate)
-    return requests.noted(requests.find([*pairs(cases, requests)], context, sizes))
+    return requests.noted(find([*pairs(cases, requests)], context, sizes, doubt=requests.rounding.doubt))
 
 
 def pairs(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
@@ -81,7 +82,7 @@ def _alone_after(cases: Sequence[Case], requests: Requests, rate: float) -> Chec
     calls = [(one, [_requests(one, cases, size, 1) for size in (2, 1)]) for one in first_prompts(cases)]
     asked = [requests.calls(case, some, group="a request after a batch") for case, some in calls]
     sizes = replace(requests.effort(), confirming=AFTER_CONFIRMING_TV)
-    found = requests.find(asked, context, sizes, ways=FoundBy.TRACED)
+    found = find(asked, context, sizes, ways=FoundBy.TRACED, doubt=requests.rounding.doubt)
     return found if found.how else passed("")
 
 

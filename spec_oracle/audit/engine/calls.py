@@ -15,15 +15,15 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CHAINS, Draw, in_turn, independent
-from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain, sampled_instead
+from spec_oracle.audit.engine.joint import TRACING, TracedFindings, beside_plain
 from spec_oracle.audit.engine.patterns import after_patterns
-from spec_oracle.audit.engine.requests import Requests, counted, with_remarks_of
+from spec_oracle.audit.engine.requests import Requests, counted, sampled_instead, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.engine.turns import further_turns
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find, first_failure
 from spec_oracle.audit.results import CheckResult, LawResult, Status
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
@@ -85,10 +85,10 @@ def _completions(requests: Requests, cases: Sequence[Case], budget: float, rate:
     tokens = context.inputs.tokens or effort.ENGINE_SAMPLED_TOKENS
     if isinstance(before, TracedFindings):  # the first tokens are not traced again
         ledger.found += [one for one in before.traced if one.experiment.size != counted(1, "token")]
-    rest = requests.in_addition(ENGINE_REST_SHARE)
+    rest, doubt = requests.in_addition(ENGINE_REST_SHARE), requests.rounding.doubt
     instead = sampled_instead(requests, cases, lambda _: tokens)
-    listing = partial(longer, requests, cases)
-    found = requests.find(listing, context, requests.effort(cases), rest=rest, instead=instead, ledger=ledger)
+    listing, sizes = partial(longer, requests, cases), requests.effort(cases)
+    found = find(listing, context, sizes, rest=rest, instead=instead, ledger=ledger, doubt=doubt)
     plain = requests.subject.cases(context, "generate_plain")
     if found.status is Status.FAILED and plain:
         found = beside_plain(found, requests, plain, found.measured.tokens, rate)

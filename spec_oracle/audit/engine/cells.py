@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.arrays import Integers
-from spec_oracle.audit.experiment import OutcomeCells, listed
+from spec_oracle.audit.sampling import OutcomeCells, listed
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import Ids, TokenOrder
 from spec_oracle.statistics import DEFAULT_ALPHA, draws_needed_by_g

@@ -25,8 +25,9 @@ from spec_oracle.audit.engine.steps import (
     traced_steps,
 )
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment, OutcomeCells
+from spec_oracle.audit.experiment import Experiment, find
 from spec_oracle.audit.results import CheckResult, How, not_asked, passed
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import ROW_TOLERANCE
 from spec_oracle.exact.completions import TokenOrder, equal_bins, masses_along, summed
@@ -48,7 +49,7 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     if not experiments:
         return passed("nothing was drafted", how=How.SAMPLED)
     sizes = replace(requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED), screens_all=True)
-    return requests.noted(requests.find(experiments, context, sizes))
+    return requests.noted(find(experiments, context, sizes, doubt=requests.rounding.doubt))
 
 
 def drafts(case: Case, requests: Requests) -> list[Experiment]:

@@ -5,19 +5,18 @@ They are judged after every prompt, of requests without seed and with one.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.requests import Requests
+from spec_oracle.audit.engine.requests import Requests, sampled_instead, tokens_of_a_call
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import EngineRequest
-from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment
+from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
-from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.statistics import split
 
@@ -40,12 +39,11 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     cases, plain = subject.cases(context), subject.cases(context, "generate_plain")
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     requests = Requests(subject, context, "joint")
+    listing, sizes = partial(first_tokens, requests, cases), requests.effort(cases)
+    instead = sampled_instead(requests, cases, partial(tokens_of_a_call, context))
     ledger, rate = Ledger(context.budget, TRACING * seconds), split(context.rate, 1 + bool(plain))
-    listing = partial(first_tokens, requests, cases)
-    instead = sampled_instead(requests, cases, partial(_of_a_call, context))
-    result = requests.find(
-        listing, replace(context, rate=rate), requests.effort(cases), instead=instead, ledger=ledger
-    )
+    own, doubt = replace(context, rate=rate), requests.rounding.doubt
+    result = find(listing, own, sizes, instead=instead, ledger=ledger, doubt=doubt)
     findings = TracedFindings(**{**vars(result.findings), "traced": tuple(ledger.found), "worst": None})
     result = replace(result, findings=findings)
     if plain:
@@ -65,7 +63,7 @@ def beside_plain(
     sizes = requests.in_addition(PLAIN_SHARE)
     asked = {one: [[EngineRequest(one.prompt, tokens)]] for one in cases}
     plain = [requests.calls(one, some, method="generate_plain") for one, some in asked.items()]
-    rows = requests.find(plain, replace(requests.context, rate=rate), sizes)
+    rows = find(plain, replace(requests.context, rate=rate), sizes, doubt=requests.rounding.doubt)
     if rows.how is None or rows.cause is Cause.BROKEN_CONTRACT:
         return result if result.status is Status.FAILED else replace(rows, findings=result.findings)
     is_wrong = rows.status is Status.FAILED
@@ -97,23 +95,3 @@ def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> I
         for tokens in sizes
         for case in seeded
     ]
-
-
-def sampled_instead(
-    requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
-) -> list[Experiment]:
-    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
-    seeded = [case for case in cases if case.code.takes_seeds]
-    return [
-        *(requests.completion(case, tokens(case)) for case in cases),
-        *(requests.completion(case, tokens(case), seeded=True) for case in seeded),
-    ]
-
-
-def _of_a_call(context: Context, case: Case) -> int:
-    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
-    if not case.code.has("start_many"):
-        return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
-    with raising():
-        whole = int(case.code.engine.draft_length) + 1
-    return min(context.inputs.tokens or whole, whole)

@@ -21,7 +21,7 @@ from spec_oracle.audit.engine.steps import (
     sampled_steps,
 )
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.experiment import Experiment
+from spec_oracle.audit.experiment import Experiment, find
 from spec_oracle.audit.results import CheckResult, How, not_asked, passed
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.toy import Instance
@@ -43,7 +43,7 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
     requests = Requests(subject, context, "length")
     sizes = requests.in_addition(ENGINE_STEPS_SHARE, ENGINE_TV_WANTED)
     experiments = [accepted_lengths(case, requests) for case in cases]
-    return requests.noted(requests.find(experiments, context, sizes))
+    return requests.noted(find(experiments, context, sizes, doubt=requests.rounding.doubt))
 
 
 def accepted_lengths(case: Case, requests: Requests) -> Experiment:

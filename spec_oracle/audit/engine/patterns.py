@@ -22,12 +22,11 @@ from itertools import groupby, product
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import first_failure
 from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, describe
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import SEEDS, Asked
-from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, find, first_failure
 from spec_oracle.audit.results import (
     CheckResult,
     How,
@@ -207,7 +206,7 @@ class Patterns:
         """Let ordinary completions decide whether the call after a pattern is a defect."""
         requests, context = self.requests, replace(self.requests.context, rate=rate)
         sizes = replace(requests.effort(), pilot=effort.ENGINE_ROUND, most=effort.ENGINE_MANY)
-        found = requests.find([self.off[pattern]], context, sizes, ways=FoundBy.TRACED)
+        found = find([self.off[pattern]], context, sizes, ways=FoundBy.TRACED, doubt=requests.rounding.doubt)
         if found.how is not None:
             return replace(found, measured=replace(found.measured, alpha=rate))
         self.on_average.append(pattern)

@@ -9,22 +9,25 @@ after the other moves the law by the mean distance of the rows of that position.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.cells import ENGINE_TV, crossed, outcomes
-from spec_oracle.audit.engine.rounding import rounding_of
+from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, EngineRequest, asked_of, traced
-from spec_oracle.audit.experiment import Effort, Experiment, Listing, OutcomeCells, find
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
+from spec_oracle.audit.sampling import Effort, OutcomeCells
+from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import product
+from spec_oracle.statistics.streams import stream
 
 ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allows.
 ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
@@ -41,8 +44,13 @@ class Requests:
 
     def __init__(self, subject: EngineSubject, context: Context, name: str) -> None:
         seed_all(context.seed)
-        self.subject, self.context, self.rng = subject, context, context.stream(f"engine/{name}")
-        self.rounding, self._turns = rounding_of(subject, context), itertools.count(1)
+        self.subject, self.context, self._turns = subject, context, itertools.count(1)
+        self.rng = stream(context.seed, f"engine/{name}")
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        """What counts as rounding."""
+        return rounding_of(self.subject, self.context)
 
     def effort(self, cases: Sequence[Case] = ()) -> Effort:
         """Return the sampling effort for these engines: larger if they decode many requests at once."""
@@ -86,12 +94,13 @@ class Requests:
         asked = asked_of(code, calls, method, self.rng)
         traced_as = replace(asked, fresh=len(calls) > 1 and code.unused is not None)
         tokens = sum(request.tokens for request in every)
-        turn = next(self._turns)
+        turn, first = next(self._turns), every[0]
+        joint = lambda: product([code.law(one.prompt, one.tokens) for one in every])  # noqa: E731
         wrong = lambda gap, tv: WrongCompletion(case.name, case.prompt, tokens, gap, tv)  # noqa: E731
         return Experiment(
             _label(case, calls, method, neighbours=neighbours),
             counted(tokens, "token"),
-            partial(_expected, code, every),
+            partial(code.law, first.prompt, first.tokens) if len(every) == 1 else joint,
             partial(self._sampled, case, every, asked, neighbours=neighbours),
             partial(traced, traced_as, first_seed=0 if neighbours else turn),
             partial(self._cells, code, every),
@@ -120,15 +129,9 @@ class Requests:
             return outcomes(code, every[0].prompt, every[0].tokens, self.rng, by_id=True)
         return crossed([outcomes(code, one.prompt, one.tokens, self.rng) for one in every])
 
-    def find(
-        self, experiments: Listing | Sequence[Experiment], context: Context, sizes: Effort, **more: Any
-    ) -> LawResult:
-        """Decide experiments; a deviation that may be rounding is left open."""
-        return find(experiments, context, sizes, doubt=self.rounding.doubt, **more)
-
     def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
         """Return the result with what counts as rounding, and with ``notes`` and those on rounding."""
-        remarks, line = result.remarks, str(self.rounding)
+        remarks, line = result.remarks, self.rounding.line
         if result.cause is not None:
             notes = (*notes, *self.rounding.notes)
         elif self.rounding.is_assumed:
@@ -137,10 +140,24 @@ class Requests:
         return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=(*every,)))
 
 
-def _expected(code: EngineCode, every: Sequence[EngineRequest]) -> Mapping[Any, float]:
-    """Return the distribution of these completions by target-only decoding."""
-    laws = [code.law(one.prompt, one.tokens) for one in every]
-    return laws[0] if len(laws) == 1 else product(laws)
+def sampled_instead(
+    requests: Requests, cases: Sequence[Case], tokens: Callable[[Case], int]
+) -> list[Experiment]:
+    """Return completions of so many tokens, without seeds and with, for engines that cannot be traced."""
+    seeded = [case for case in cases if case.code.takes_seeds]
+    return [
+        *(requests.completion(case, tokens(case)) for case in cases),
+        *(requests.completion(case, tokens(case), seeded=True) for case in seeded),
+    ]
+
+
+def tokens_of_a_call(context: Context, case: Case) -> int:
+    """Return how many tokens to sample: a whole call if requests are decoded together, else a few."""
+    if not case.code.has("start_many"):
+        return min(context.inputs.tokens or effort.ENGINE_LEAST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    with raising():
+        whole = int(case.code.engine.draft_length) + 1
+    return min(context.inputs.tokens or whole, whole)
 
 
 def _label(case: Case, calls: Sequence[Sequence[EngineRequest]], method: str, *, neighbours: bool) -> str:

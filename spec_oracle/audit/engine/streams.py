@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure, run_guarded
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CallSizes, independent
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest, generated_together
-from spec_oracle.audit.experiment import Experiment
+from spec_oracle.audit.experiment import Experiment, find, first_failure, run_guarded
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.contracts import raising
 from spec_oracle.exact.completions import Ids
@@ -100,8 +100,11 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
     """Judge pairs of completions that are generated one after the other."""
-    needed = requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV)
-    return requests.find([*in_a_row(cases, requests)], replace(requests.context, rate=rate), needed)
+    needed, own = (
+        requests.in_addition(ENGINE_PAIRS_SHARE, ENGINE_PAIRS_TV),
+        replace(requests.context, rate=rate),
+    )
+    return find([*in_a_row(cases, requests)], own, needed, doubt=requests.rounding.doubt)
 
 
 def in_a_row(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:

@@ -22,11 +22,11 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import entropy_seen
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.requests import Requests, counted, shown, with_remarks_of
 from spec_oracle.audit.engine.subject import Case, first_prompts
 from spec_oracle.audit.engine.tracer import Asked, completions_of, traced
-from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, find, first_failure
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, passed, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
@@ -155,14 +155,10 @@ def _judged(requests: Requests, part: Sequence[GoingOn], budget: float, rate: fl
     found = passed("")
     if wanted:
         context = replace(requests.context, rate=rate, budget=budget)
-        found = requests.find(
-            [_experiment(requests, one) for one in wanted],
-            context,
-            requests.effort([case]),
-            rest=requests.in_addition(ENGINE_TURNS_SHARE),
-            ledger=Ledger(ENGINE_TURNS_SHARE * budget),
-            ways=FoundBy.TRACED,
-        )
+        asked, ledger = [_experiment(requests, one) for one in wanted], Ledger(ENGINE_TURNS_SHARE * budget)
+        sizes, rest = requests.effort([case]), requests.in_addition(ENGINE_TURNS_SHARE)
+        ways, doubt = FoundBy.TRACED, requests.rounding.doubt
+        found = find(asked, context, sizes, rest=rest, ledger=ledger, ways=ways, doubt=doubt)
         if not found.how:
             notes.append(f"calls: no {wanted[0].what}: {found.detail.removesuffix('; sampled instead')}")
             found = passed("")
@@ -183,7 +179,7 @@ def _are_rows_wrong(requests: Requests, wanted: Sequence[GoingOn], context: Cont
     """
     asked = [_experiment(requests, replace(one, is_request=True)) for one in wanted if one.edits]
     sizes = requests.in_addition(ENGINE_TURNS_SHARE)
-    return bool(asked) and requests.find(asked, context, sizes, ways=FoundBy.SAMPLED).status is Status.FAILED
+    return bool(asked) and find(asked, context, sizes, ways=FoundBy.SAMPLED).status is Status.FAILED
 
 
 def _sessions(case: Case) -> list[GoingOn]:

@@ -11,9 +11,9 @@ from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import SPARSE, Shape
+from spec_oracle.audit.shapes.cells import likely_drafts
 from spec_oracle.audit.shapes.places import at_one_place, experiment_at
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import SPARSE, Place, Shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotInTimeError, NotTracedError, require_time
@@ -71,7 +71,9 @@ def _laws(subject: RuleSubject, slow: SlowSizes, place: Place, until: float) -> 
     try:
         with raising():
             how = {"array": subject.array, "dtype": shape.dtype}
-            return conditional_laws(subject.rule, Drafts.of_paths(*place.batch.arrays), **how, end=until)
+            return conditional_laws(
+                subject.rule, Drafts.of_paths(*likely_drafts(place.tree).arrays), **how, end=until
+            )
     except NotInTimeError:
         slow.add(size, seconds)
         raise

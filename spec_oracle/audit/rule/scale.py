@@ -15,7 +15,7 @@ from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.scale import DTYPES
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
 from spec_oracle.exact.errors import NotTracedError

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.failing_inputs import with_inputs
@@ -22,7 +23,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
 from spec_oracle.audit.rule.enumeration import SlowSizes, at_place
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.shapes.axes import AXES, design
+from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, result_of
 from spec_oracle.audit.shapes.tried import TriedShapes
 from spec_oracle.exact import DecisionError, VerdictError
@@ -53,7 +54,7 @@ _SECONDS_ON_TREES: Final = 20.0
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
-    end = time.process_time() + context.shape_seconds
+    end = time.process_time() + context.shapes.share * context.budget
     make = partial(at_place, subject, SlowSizes())
     tried, extent = TriedShapes(subject.drafting, make), _extent(subject, context)
     until = time.process_time() + _OF_VALUES * context.budget
@@ -79,7 +80,7 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
-    slow, seconds = SlowSizes(), min(_SECONDS, context.shape_seconds / 2)
+    slow, seconds = SlowSizes(), min(_SECONDS, context.shapes.share * context.budget / 2)
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in other_sizes(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import count
 from typing import Any, Final
 
@@ -13,19 +13,20 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, TracedExperiment, confirmed
+from spec_oracle.audit.experiment import Experiment, TracedExperiment, confirmed
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
-from spec_oracle.audit.sampler.unexecuted_lines import recorded
-from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.cells import TreeCells
+from spec_oracle.audit.sampler.unexecuted_lines import recording
+from spec_oracle.audit.sampling import Effort
+from spec_oracle.audit.shapes.cells import TreeCells, chances_of
 from spec_oracle.audit.shapes.places import experiment_at
-from spec_oracle.audit.shapes.trees import EASY, Place, ids_of_interest, special_ids
+from spec_oracle.audit.shapes.trees import EASY, Place, Shape, ids_of_interest, special_ids
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.draft_tree import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.statistics.streams import stream
 from verifiers import Paths
 
 CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape.
@@ -34,33 +35,52 @@ CLAIM_PILOT: Final = 20  # First samples at one shape.
 _ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
 """Errors of code that gets arrays of a library or type that it does not take."""
 
+MAY_REFUSE_IDS: Final = "int32"
+"""Ids that code may refuse: many operators of torch take indices of int64 only."""
 
+
+@dataclass(frozen=True)
 class CallsAtShapes:
     """Calls of a sampler at shapes: one request is looked at, the others of its batch are always the same."""
 
-    def __init__(self, subject: SamplerSubject, context: Context) -> None:
-        self.subject, self.context = subject, context
-        self._ordinary = context.stream("sampler/shapes/ordinary calls")
+    subject: SamplerSubject
+    context: Context
+
+    @cached_property
+    def _ordinary(self) -> np.random.Generator:
+        return stream(self.context.seed, "sampler/shapes/ordinary calls")
 
     def experiment(self, place: Place) -> Experiment:
         """Return the experiment of one call at a place."""
-        rng, code = self.context.stream("sampler/shapes/claimed"), self._code(place.shape)
+        code = cache(partial(self._code, place.shape))
+        rng = stream(self.context.seed, "sampler/shapes/claimed")
         return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, code, rng))
 
     def laws(self, place: Place, end: float) -> Sequence[ConditionalLaw]:
         """Trace the call after each likely draft, after an ordinary call, which is recorded.
 
-        Raises `NotTracedError` where traced calls alone raise an error about types.
+        Raises `NotTracedError` where traced calls alone raise an error about types, and
+        `ImpossibleOutputError` where more tokens are accepted than were drafted for the request.
         """
         shape, code, found = place.shape, self._code(place.shape), list[ConditionalLaw]()
+        how: dict[str, Any] = {"looked_at": run_ids(shape), "in_full": False if shape.is_brief else None}
         try:
-            for drafts in place.drafts:
-                batch = self._batch(shape, drafts)
+            for paths in place.tree.likely:
+                batch = self._batch(shape, place.tree.drafts(paths))
                 if not found:
-                    ordinary = recorded(code, self.subject.ran)
-                    ordinary(batch, code.generator(int(self._ordinary.integers(2**31))))
-                law = _traced(code, batch, shape, max(end - time.process_time(), 0.0))
-                _require_own_length(shape, batch, law)
+                    seed = int(self._ordinary.integers(2**31))
+                    with recording(self.subject.ran):
+                        code(batch, code.generator(seed))
+                how["max_seconds"] = max(end - time.process_time(), 0.0)
+                try:
+                    law = law_after(code, batch, shape.request, **how)
+                except SubjectRaisedError as error:
+                    if isinstance(error.__cause__, _ABOUT_TYPES):
+                        only = f"only while its random numbers were traced, it {error}"
+                        raise NotTracedError(only) from error
+                    raise
+                if max(map(len, law.leaves)) > shape.own_length:
+                    raise _longer_than_drafted(shape, batch, law)
                 found.append(law)
         except ContractError as error:
             is_breach = lambda emitted: emitted.lengths[shape.request] > shape.own_length + 1  # noqa: E731
@@ -74,58 +94,49 @@ class CallsAtShapes:
         Raises `NoEvidenceError` where they contradict it, `NoDecisionError` where they are too few, and no
         random decision was seen.
         """
-        seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * self.context.shape_seconds)
+        share = effort.CLAIM_SHARE * self.context.shapes.share
+        seconds = min(CLAIM_SECONDS, share * self.context.budget)
         few = Effort(math.inf, CLAIM_PILOT, pilot=CLAIM_PILOT, most=10 * CLAIM_PILOT)
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)
 
-    def _cells(self, place: Place, code: SamplerCode, rng: np.random.Generator, calls: int) -> Integers:
+    def _cells(
+        self, place: Place, made: Callable[[], SamplerCode], rng: np.random.Generator, calls: int
+    ) -> Integers:
         """Make so many ordinary calls; return the cell of the completion of the request in each.
 
-        The ``code`` is the same in all: it makes new generators of requests in every call.
+        The code is the same in all: it makes new generators of requests in every call.
         """
-        shape, cells = place.shape, TreeCells(place.wanted)
+        shape, code, tree, cells = place.shape, made(), place.tree, TreeCells(place.wanted)
         own = slice(shape.request, shape.request + 1)
 
         def cell(batch: Paths) -> Integers:
             found = code(batch, code.generator(int(rng.integers(2**31))))
             return cells.of(Emissions(found.tokens[own], found.lengths[own]), rng)
 
-        times = rng.multinomial(calls, place.chances).tolist()
-        batches = (self._batch(shape, drafts) for drafts in place.drafts)
+        times = rng.multinomial(calls, chances_of(tree)).tolist()
+        batches = (self._batch(shape, tree.drafts(paths)) for paths in tree.likely)
         return np.concatenate([cell(one) for one, n in zip(batches, times, strict=True) for _ in range(n)])
 
     def _code(self, shape: Shape) -> SamplerCode:
         """Return the code as it is called at a shape."""
         own = self.subject.code
         code = replace(own, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        return _with_options(code, shape, self.context.stream("sampler/shapes/options"))
+        return _with_options(code, shape, stream(self.context.seed, "sampler/shapes/options"))
 
     def _batch(self, shape: Shape, drafts: Paths) -> Paths:
         """Return the drafts of the request among the other requests of a shape."""
-        return among_others(drafts, shape, self.context.stream("sampler/shapes/other requests"))
+        return among_others(drafts, shape, stream(self.context.seed, "sampler/shapes/other requests"))
 
 
-def _traced(code: SamplerCode, batch: Paths, shape: Shape, seconds: float) -> ConditionalLaw:
-    in_full = False if shape.is_brief else None
-    how: dict[str, Any] = {"max_seconds": seconds, "looked_at": run_ids(shape), "in_full": in_full}
-    try:
-        return law_after(code, batch, shape.request, **how)
-    except SubjectRaisedError as error:
-        if isinstance(error.__cause__, _ABOUT_TYPES):
-            raise NotTracedError(f"only while its random numbers were traced, it {error}") from error
-        raise
-
-
-def _require_own_length(shape: Shape, batch: Paths, law: ConditionalLaw) -> None:
-    """Raise `ImpossibleOutputError` where more tokens are accepted than were drafted for the request."""
+def _longer_than_drafted(shape: Shape, batch: Paths, law: ConditionalLaw) -> ImpossibleOutputError:
+    """Return the error of more accepted tokens than were drafted for the request."""
     masses = {len(prefix): masses.sum() for prefix, masses in law.leaves.items()}
     longest = max(masses)
-    if longest > shape.own_length:
-        drafted = f"which has only {shape.own_length} drafted tokens in a batch of mixed draft lengths"
-        error = ImpossibleOutputError(f"num_accepted: {longest} of request {shape.request}, {drafted}")
-        error.traced = batch, float(masses[longest])
-        raise error
+    drafted = f"which has only {shape.own_length} drafted tokens in a batch of mixed draft lengths"
+    error = ImpossibleOutputError(f"num_accepted: {longest} of request {shape.request}, {drafted}")
+    error.traced = batch, float(masses[longest])
+    return error
 
 
 def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> SamplerCode:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, check_result
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.unexecuted_lines import recorded
+from spec_oracle.audit.sampler.unexecuted_lines import recording
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
@@ -78,7 +78,13 @@ CALLS: Final = 2 * len(SPOILT) + 1 + BAD_INPUT_EDGE_ROUNDS
 
 def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge a sampler on broken input, and record which of its lines run."""
-    return on_broken_input(subject, context, replace(subject, code=recorded(subject.code, subject.ran)))
+
+    def recorded(*arguments: object, **options: object) -> Any:
+        with recording(subject.ran):
+            return subject.code.function(*arguments, **options)
+
+    called = replace(subject, code=replace(subject.code, function=recorded))
+    return on_broken_input(subject, context, called)
 
 
 def on_broken_input(

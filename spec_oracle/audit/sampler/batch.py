@@ -14,7 +14,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import independent_calls
 from spec_oracle.audit.draws import (
     affordable,
@@ -24,10 +24,10 @@ from spec_oracle.audit.draws import (
     require_affordable,
     sampled_drafts,
 )
-from spec_oracle.audit.experiment import numbered
+from spec_oracle.audit.experiment import first_failure, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Pair, failed, not_asked, passed
 from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -35,6 +35,7 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity
+from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -55,11 +56,11 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
 
     It is run alone and among odd requests, and in batches of mixed requests where the code takes them.
     """
-    if context.only(subject).get("batch") == (1,):
+    if {**subject.facts.only, **context.shapes.only}.get("batch") == (1,):
         return not_asked("declared to take one request at a time")
     code = subject.code
-    found = None if options_of(code) else _beside_rule(subject, context)
-    if found is not None:
+    options, pair = options_of(code), context.findings.pair
+    if pair and not options and (found := _beside_rule(pair, subject, context)):
         return found
     requests = BATCH_REPEATS * (1 + KINDS) + BATCH_MIXED_REQUESTS
     require_affordable(subject, context, 2 * requests)
@@ -69,7 +70,7 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
         lambda rate: alone_and_among_others(subject, context, rate, instance=instance),
         lambda rate: independent_calls(subject, context, rate, calls=1, requests=payable),
     ]
-    if subject.num_paths == 1 and options_of(code) and not context.is_declared(subject):
+    if subject.num_paths == 1 and options and not context.is_declared(subject):
         # It alone compares with the target: of a lossy sampler it must not hide the others.
         place = len(parts) if context.is_lossy(subject) else 0
         parts.insert(place, lambda rate: mixed_batches(subject, context, rate, instance=instance))
@@ -81,9 +82,9 @@ def options_of(code: SamplerCode) -> tuple[str, ...]:
     return tuple(name for name in OPTIONS if name in parameters_of(code.function))
 
 
-def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
+def _beside_rule(pair: Pair, subject: SamplerSubject, context: Context) -> CheckResult | None:
     """Compare batches with a rule that knows nothing of other requests, where one emits the same."""
-    rng, replayed = context.stream("sampler/batch/beside rule"), effort.BATCH_REPLAYED
+    rng, replayed = stream(context.seed, "sampler/batch/beside rule"), effort.BATCH_REPLAYED
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
 
     def calls() -> Iterator[Paths]:
@@ -94,7 +95,7 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
 
     rows = sum(effort.BATCH_TURNS) + replayed * KINDS
     what = f"batches of up to {max(effort.BATCH_TURNS)}, with greedy, one-hot and padded requests"
-    return beside_rule(passed(what, draws=rows), subject, context, calls())
+    return beside_rule(passed(what, draws=rows), pair, subject, context, calls())
 
 
 @part
@@ -103,7 +104,7 @@ def alone_and_among_others(
 ) -> CheckResult:
     """Compare the completions of a request alone with those among odd ones, in a new order every time."""
     code = subject.code
-    rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
+    rng, generator = stream(context.seed, "sampler/batch/orders"), code.generator(context.seed)
     request, repeats = sampled_drafts(instance, 1, rng), BATCH_REPEATS
     odd = _among_odd_requests(request)
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
@@ -154,7 +155,7 @@ def mixed_batches(
     For functions with `options_of` only.
     """
     code, floats = subject.code, instance.floats
-    names, rng = options_of(code), context.stream("sampler/batch/mixed")
+    names, rng = options_of(code), stream(context.seed, "sampler/batch/mixed")
     generator = code.generator(context.seed)
 
     def completions(count: int) -> Integers:

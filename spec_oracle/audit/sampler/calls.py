@@ -11,7 +11,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import CHAINS, independent_calls
 from spec_oracle.audit.draws import (
     Calls,
@@ -21,9 +21,10 @@ from spec_oracle.audit.draws import (
     require_affordable,
     sampled_drafts,
 )
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, passed
+from spec_oracle.audit.results import CheckResult, Pair, passed
 from spec_oracle.audit.sampler.keyed_noise import over_several_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
@@ -43,8 +44,8 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
     if isinstance(subject.randomness, TakesKeys):
         return over_several_calls(subject.randomness.engine, context)
-    found = _beside_rule(subject, context)
-    if found is not None:
+    pair = context.findings.pair
+    if pair and (found := _beside_rule(pair, subject, context)):
         return found
     require_affordable(subject, context, 2 * CALLS_ROUNDS * CALLS_LEAST_REQUESTS)
     requests = affordable(subject, context, effort.DEPENDENCE_SHARE)
@@ -55,14 +56,14 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     return first_failure(context.rate, *(partial(one, subject, context) for one in parts))
 
 
-def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
+def _beside_rule(pair: Pair, subject: SamplerSubject, context: Context) -> CheckResult | None:
     """Compare calls with a rule that has no memory, where one emits the same."""
     toys, rng = panel(3, 1, subject.num_paths, context.seed), context.stream("sampler/calls/beside rule")
     turns = itertools.cycle(toys[name] for name in TURNS)
     sizes = [size for design in CHAINS for size in design.sizes] * CALLS_BESIDE_RULE
     drafts = (sampled_drafts(next(turns), size, rng) for size in sizes)
     what = f"{len(sizes)} calls of up to {max(sizes)} requests, of two models in turn"
-    return beside_rule(passed(what, draws=sum(sizes)), subject, context, drafts)
+    return beside_rule(passed(what, draws=sum(sizes)), pair, subject, context, drafts)
 
 
 @part

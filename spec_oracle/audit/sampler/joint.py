@@ -7,16 +7,25 @@ variation `effort.SAMPLER_TV`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import FIGURES_OF_TREES, PATHS, ToyDrafts, drafting_called, small_trees
 from spec_oracle.audit.draws import Calls
 from spec_oracle.audit.exact_comparison import judge_laws, never_happened, scope_of
-from spec_oracle.audit.experiment import Broken, Effort, FoundBy, Ledger, TracedOutcome, find
+from spec_oracle.audit.experiment import (
+    Broken,
+    FoundBy,
+    Ledger,
+    TracedOutcome,
+    find,
+    first_that_works,
+)
 from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
     Cause,
@@ -30,6 +39,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.sampler.paired_with_rule import beside_a_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, confirm_breach, laws_after, traced_law
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.call import drafting_on
@@ -55,7 +65,8 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
         return OneCall(subject, context).found(FoundBy.TRACED)
     if subject.randomness is None:
         return OneCall(subject, context).found(FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)
-    left = context.after_claims() if subject.traceable else context
+    rate = context.rate * (1 - effort.CLAIM_PART if subject.traceable else 1)  # claims have the rest
+    left = replace(context, rate=rate)
     traced = [lambda: OneCall(subject, context).traced()] if subject.traceable else []
     beside, sampled = partial(beside_a_rule, subject, context), lambda: OneCall(subject, left).sampled()
     return first_that_works([*traced, beside, sampled])
@@ -71,35 +82,41 @@ class OneCall:
     def __init__(self, subject: SamplerSubject, context: Context) -> None:
         self.subject, self.context, self.end = subject, context, math.inf
         self.known, self.laws = Known(), dict[str, EmissionLaw]()
-        toys = instances_for(context, subject.num_paths)
+
+    @cached_property
+    def cases(self) -> dict[str, ToyDrafts]:
+        """What is drafted, by name."""
         chains = [
             ToyDrafts(name, name, PATHS, toy, drafting_on(toy, Siblings.INDEPENDENT))
-            for name, toy in toys.items()
+            for name, toy in instances_for(self.context, self.subject.num_paths).items()
         ]
-        trees = small_trees(subject.on_trees, context) if subject.on_trees else []
-        deciding = {*main_instances(toys), *(case.name for case in trees[:1])}
-        self.cases = {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
-        self.instances = {name: case.instance for name, case in self.cases.items()}
-        ways = {name: case.of_trees for name, case in self.cases.items()}
-        self.calls = Calls(subject.code, context.seed, "sampler/joint")
-        self.experiments = [
-            self.calls.on(
-                *(name, case.instance, ways[name]),
+        trees = small_trees(self.subject.on_trees, self.context) if self.subject.on_trees else []
+        return {case.name: case for case in (*trees[:1], *chains, *trees[1:])}
+
+    def found(self, ways: FoundBy) -> LawResult:
+        """Trace the random numbers on every instance, or sample completions.
+
+        The first kind of trees decides, and of the instances the main ones.
+        """
+        some, rest, first = effort_of_samples(), in_addition(), next(iter(self.cases.values()))
+        deciding = {*main_instances([name for name, case in self.cases.items() if case.kind == PATHS])}
+        deciding |= {first.name} if first.of_trees else set()
+        calls = Calls(self.subject.code, self.context.seed, "sampler/joint")
+        experiments = [
+            calls.on(
+                *(name, case.instance, case.of_trees),
                 trace=partial(self._traced, case),
-                group=case.kind if ways[name] else "",
+                group=case.kind if case.of_trees else "",
                 decides=name in deciding,
             )
             for name, case in self.cases.items()
         ]
-
-    def found(self, ways: FoundBy) -> LawResult:
-        """Trace the random numbers on every instance, or sample completions."""
-        some, ledger = effort_of_samples(), Ledger(self.context.budget)
-        rest = in_addition() if self.subject.on_trees else None
-        how: dict[str, Any] = {"judge": self._judged, "rest": rest, "ledger": ledger, "ways": ways}
-        self.end = ledger.due
-        result = find(self.experiments, self.context, some, **how)
-        return self._with_laws(result, ledger) if ledger.samples and not ledger.found else result
+        ledger = Ledger(self.context.budget)
+        how: dict[str, Any] = {"judge": self._judged, "ledger": ledger, "ways": ways}
+        how["rest"], self.end = rest if self.subject.on_trees else None, ledger.due
+        result = find(experiments, self.context, some, **how)
+        is_sampled = bool(ledger.samples) and not ledger.found
+        return self._with_laws(result, ledger, calls.lengths) if is_sampled else result
 
     def traced(self) -> LawResult:
         """Trace the random numbers on every instance; raise `NoEvidenceError` where that cannot be done."""
@@ -125,7 +142,7 @@ class OneCall:
         code, known, is_on_trees = self.subject.code, self.known, bool(self.subject.on_trees)
         found = judge_laws(
             self.laws,
-            self.instances,
+            {name: case.instance for name, case in self.cases.items()},
             self.subject.facts,
             partial(traced_law, code, known=known),  # whoever needs more limits the time
             how="traced",
@@ -165,12 +182,11 @@ class OneCall:
         notes = (*found.remarks.notes, FIGURES_OF_TREES.format(shown))
         return replace(remarked(found, notes=notes), findings=replace(findings, elsewhere=elsewhere))
 
-    def _with_laws(self, result: LawResult, ledger: Ledger) -> LawResult:
+    def _with_laws(self, result: LawResult, ledger: Ledger, lengths: Mapping[str, Integers]) -> LawResult:
         """Return what was sampled with the figures of every instance."""
-        names = {f"instance {name!r}": name for name in self.instances}
-        lengths = self.calls.lengths
+        names = {f"instance {name!r}": name for name in self.cases}
         laws = {
-            (name := names[what]): SampledLaw(self.instances[name], one.law, one.counts, lengths[name])
+            (name := names[what]): SampledLaw(self.cases[name].instance, one.law, one.counts, lengths[name])
             for what, one in ledger.samples.items()
             if one.counts.any()
         }

@@ -12,9 +12,10 @@ import numpy as np
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Calls, require_affordable
-from spec_oracle.audit.experiment import Effort, Experiment, numbered, sampled
+from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.exact import emission_law
 

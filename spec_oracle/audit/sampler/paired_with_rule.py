@@ -151,15 +151,15 @@ def compared(pair: Pair, context: Context) -> LawResult:
 
 
 def beside_rule(
-    alike: CheckResult, subject: CalledAsSampler, context: Context, calls: Iterable[Paths]
+    alike: CheckResult, pair: Pair, subject: CalledAsSampler, context: Context, calls: Iterable[Paths]
 ) -> CheckResult | None:
     """Return a check as passed if code and rule agree in every row of these calls; None if they do not.
 
     The results depend on their own drafts and random numbers alone then, as the rule's do. None also where
-    `joint` has found no rule, or the budget is too short. ``alike`` counts the rows, and names the calls.
+    the budget is too short. ``alike`` counts the rows, and names the calls.
     """
-    pair, rng = context.findings.pair, context.stream("sampler/beside rule")
-    if pair is None or alike.measured.draws > affordable(subject, context):
+    rng = context.stream("sampler/beside rule")
+    if alike.measured.draws > affordable(subject, context):
         return None
     with suppress(ContractError, SubjectRaisedError):
         both = (pair(drafts, rng) for drafts in calls)

@@ -13,17 +13,21 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import affordable, pace, too_slow
-from spec_oracle.audit.experiment import Effort, Experiment, indexed, numbered, sampled
+from spec_oracle.audit.covering import design
+from spec_oracle.audit.draws import affordable, too_slow
+from spec_oracle.audit.experiment import Experiment, numbered, sampled
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed, remarked
+from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import AXES, IDS, Shape, design
-from spec_oracle.audit.shapes.cells import TreeCells
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.sampling import Effort, indexed
+from spec_oracle.audit.shapes.axes import AXES, IDS
+from spec_oracle.audit.shapes.cells import TreeCells, chances_of, likely_drafts
+from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.statistics import draws_needed_by_g, split
+from spec_oracle.statistics.streams import stream
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
@@ -41,27 +45,23 @@ LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
 FULL: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
 """Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
-MAY_REFUSE_IDS: Final = "int32"
-"""Ids that code may refuse: many operators of torch take indices of int64 only."""
 
 _MOST_NUMBERS: Final = 1_000_000
 """Most probabilities in one call that takes samples."""
 
 
-def types_of(code: SamplerCode, dtypes: Sequence[str]) -> tuple[str, ...]:
-    """Return the number types that the library of the code has."""
-    return tuple(dtype for dtype in dtypes if code.array == "torch" or dtype != "bfloat16")
+def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes, pace: float) -> CheckResult:
+    """Sample code at some shapes, of which it verifies so many requests a second.
 
-
-def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes) -> CheckResult:
-    """Sample code at some shapes; where nothing was traced also at full vocabularies, with half the rate."""
-    share = SHAPES_SAMPLED_SHARE if tried.traced else 1.0
-    seconds = context.shape_seconds * share
-    requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
+    Where nothing was traced also at full vocabularies, with half the rate.
+    """
+    share = context.shapes.share * (SHAPES_SAMPLED_SHARE if tried.traced else 1.0)
+    seconds = share * context.budget
+    requests = min(pace * seconds, SHAPES_MOST_REQUESTS)
     if tried.traced:
         return sampled_shapes(subject, context, tried, requests, seconds)
     if requests < SHAPES_REQUESTS:
-        raise too_slow(subject, context, SHAPES_REQUESTS, context.shape_share)
+        raise too_slow(subject, context, SHAPES_REQUESTS, context.shapes.share)
     half = replace(context, rate=context.rate / 2)
     small = sampled_shapes(subject, half, tried, requests, seconds)
     if small.status is not Status.PASSED:
@@ -83,7 +83,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     fits = [s for s in FULL if all(getattr(s, axis) in values for axis, values in only.items())]
     if not fits or context.shapes.most is not None:
         return passed("", alpha=rate), ()
-    rest = context.seed, code.generator(context.seed), context.stream("sampler/large")
+    rest = context.seed, code.generator(context.seed), stream(context.seed, "sampler/large")
     places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
     tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
     each = [
@@ -97,7 +97,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     if requests > affordable(subject, context):
         return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
     enough = Effort(
-        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shape_share
+        LARGE_TV, LARGE_BATCH, turns=effort.SAMPLER_FOLLOW_UPS, most=max(needed), share=context.shapes.share
     )
     what = f"tokens in float32 at V {' and '.join(f'{s.vocab_size:,}' for s in fits)}"
     found = sampled(each, replace(context, rate=rate), enough, what=what)
@@ -118,7 +118,7 @@ def sampled_shapes(
         what: max(1, min(most, _MOST_NUMBERS * place.shape.batch // place.shape.numbers))
         for what, place in places.items()
     }
-    rng = context.stream("sampler/shapes/samples")
+    rng = stream(context.seed, "sampler/shapes/samples")
     each = [_requests(place, subject.code, sizes[what], rng) for what, place in places.items()]
     more = max(requests / sum(sizes.values()) / SHAPES_ROUNDS - 1, 0)
     looks = Effort(math.inf, SHAPES_ROUNDS * most, turns=math.ceil(more * len(places)))
@@ -132,7 +132,8 @@ def sampled_shapes(
 
 def _requests(place: Place, code: SamplerCode, size: int, rng: np.random.Generator) -> Experiment:
     """Return the experiment of independent requests of a place, ``size`` in a call; a look is some calls."""
-    shape, likely, chances, cells = place.shape, place.batch, place.chances, TreeCells(place.tree)
+    shape, tree = place.shape, place.tree
+    likely, chances, cells = likely_drafts(tree), chances_of(tree), TreeCells(tree)
     handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
 
     def emitted() -> Emissions:
@@ -153,7 +154,7 @@ def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, reque
     """
     if not (places := _smallest_first([*tried.traced])):
         small = tuple(size for size in AXES["vocab_size"] if size <= SHAPES_SAMPLED_VOCABULARY)
-        dtypes = types_of(subject.code, context.shapes.dtypes)[:1]
+        dtypes = context.shapes.dtypes[:1]
         axes = {"vocab_size": small, "dtype": dtypes, "num_paths": (subject.num_paths,)}
         axes["ids"] = _ids_taken(subject, context, tried, dtypes[0])
         few = design(**{**axes, **context.shapes.only})
@@ -172,7 +173,7 @@ def _ids_taken(subject: SamplerSubject, context: Context, tried: TriedShapes, dt
     place = Place(Shape(**usual, dtype=dtype, ids=MAY_REFUSE_IDS), context.seed, subject.drafting)
     code = replace(subject.code, dtype=dtype, ids=MAY_REFUSE_IDS)
     try:
-        code(place.batch.take(np.array([0])), code.generator(context.seed))
+        code(likely_drafts(place.tree).take(np.array([0])), code.generator(context.seed))
     except SubjectRaisedError as error:
         tried.left_out[f"ids {MAY_REFUSE_IDS}: {short(error)}"] += 1
         return tuple(ids for ids in IDS if ids != MAY_REFUSE_IDS)

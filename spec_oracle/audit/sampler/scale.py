@@ -20,13 +20,13 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Calls, at_looks, require_affordable
-from spec_oracle.audit.experiment import Experiment, numbered
+from spec_oracle.audit.experiment import Experiment, first_failure, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode
 from spec_oracle.statistics import split

@@ -6,15 +6,16 @@ also run after every tree of each kind of `spec_oracle.audit.larger_trees`, thos
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.draftings import ToyDrafts
-from spec_oracle.audit.draws import Calls
+from spec_oracle.audit.draws import Calls, pace
 from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
@@ -27,20 +28,15 @@ from spec_oracle.audit.results import (
     inconclusive,
     remarked,
 )
-from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
+from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS, CallsAtShapes
 from spec_oracle.audit.sampler.joint import in_addition, law_after_all
-from spec_oracle.audit.sampler.sampled_shapes import (
-    MAY_REFUSE_IDS,
-    SHAPES_SAMPLED_SHARE,
-    by_samples,
-    types_of,
-)
+from spec_oracle.audit.sampler.sampled_shapes import SHAPES_SAMPLED_SHARE, by_samples
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, AxisValue, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, AxisValue
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
 from spec_oracle.audit.shapes.places import at_one_place
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
@@ -59,7 +55,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """
     if not subject.on_trees:
         return _on_paths(subject, context)
-    seconds = SHAPES_OF_TREES_SHARE * context.shape_seconds
+    seconds = SHAPES_OF_TREES_SHARE * context.shapes.share * context.budget
     of_trees = after_larger_trees(subject, replace(context, budget=seconds, rate=context.rate / 2))
     if of_trees.status is Status.FAILED:
         return of_trees
@@ -107,32 +103,36 @@ def after_larger_trees(subject: SamplerSubject, context: Context) -> LawResult:
 
 def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge the code at every shape of the design, on paths; a tree sampler on chains."""
-    if not types_of(subject.code, context.shapes.dtypes):
-        return inconclusive(
-            f"numpy has no rows of type {', '.join(context.shapes.dtypes)}: --array torch has"
-        )
-    declared = context.only(subject)
-    context = replace(context, shapes=replace(context.shapes, only=declared))
-    calls, notes = CallsAtShapes(subject, context), tuple[str, ...]()
+    is_torch, asked, only = subject.code.array == "torch", context.shapes.dtypes, context.shapes.only
+    dtypes = tuple(dtype for dtype in asked if is_torch or dtype != "bfloat16")
+    if not dtypes:
+        return inconclusive(f"numpy has no rows of type {', '.join(asked)}: --array torch has")
+    only = {**subject.facts.only, **only}
+    context = replace(context, shapes=replace(context.shapes, dtypes=dtypes, only=only))
+    # With one path the arrays of the contract have no axis of paths: code for several may refuse it.
+    optional = {"ids": (MAY_REFUSE_IDS,), "num_paths": (1,) if subject.num_paths > 1 else ()}
+    calls, taken, notes = CallsAtShapes(subject, context), dict[str, tuple[AxisValue, ...]](), ""
     tried = TriedShapes(subject.drafting, calls.experiment, calls.confirm)
     try:
-        taken = values_taken(subject, context, tried)
-        extent = extent_of(subject, context, taken)
-        if taken and not tried.wrong:
-            now, seconds = time.process_time(), context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
-            until = now + effort.SHAPES_VALUES_SHARE * context.budget
-            tried.trace_design(extent.design, context, until, now + seconds)
+        taken = values_taken(subject, context, tried, optional)
+        if taken:
+            share, now = context.shapes.share * (1 - SHAPES_SAMPLED_SHARE), time.process_time()
+            seconds, until = share * context.budget, now + effort.SHAPES_VALUES_SHARE * context.budget
+            shapes_of = design(**{"dtype": dtypes, **only, **taken})
+            tried.trace_design(shapes_of, context, until, now + seconds)
     except NoEvidenceError as error:
         # What was traced at other shapes is worth as little.
-        not_traced, notes = tried.not_traced, (f"shapes: {error}",)
-        tried = TriedShapes(subject.drafting, calls.experiment)
+        not_traced, notes = tried.not_traced, f"shapes: {error}"
+        tried, taken = TriedShapes(subject.drafting, calls.experiment), {}
         tried.not_traced += not_traced
-        extent = extent_of(subject, context, {})
+    extent = Extent(design(**{"dtype": dtypes, **only, **taken}), only, optional)
     if tried.wrong:
         wrong = result_of(tried, extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
-    found = result_of(tried, extent, context, by_samples(subject, context.after_claims(), tried))
-    return remarked(found, notes=(*found.remarks.notes, *notes))
+    left = replace(context, rate=(1 - effort.CLAIM_PART) * context.rate)  # claims have the rest
+    sampled = by_samples(subject, left, tried, pace(subject, context))
+    found = result_of(tried, extent, context, sampled)
+    return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
 
 
 @part
@@ -148,40 +148,26 @@ def traced_shape(
         return inconclusive(str(error))
 
 
-def extent_of(
-    subject: SamplerSubject, context: Context, taken: Mapping[str, tuple[AxisValue, ...]]
-) -> Extent:
-    """Return the design of the values that the code takes."""
-    only = context.shapes.only
-    dtypes = types_of(subject.code, context.shapes.dtypes)
-    return Extent(design(**{"dtype": dtypes, **only, **taken}), only, _optional(subject))
-
-
-def _optional(subject: SamplerSubject) -> dict[str, tuple[AxisValue, ...]]:
-    """Return values that the code may refuse with an exception: some ids, and one path of several.
-
-    With one path the arrays of the contract have no axis of paths.
-    """
-    return {"ids": (MAY_REFUSE_IDS,), "num_paths": (1,) if subject.num_paths > 1 else ()}
-
-
 def values_taken(
-    subject: SamplerSubject, context: Context, tried: TriedShapes
+    subject: SamplerSubject,
+    context: Context,
+    tried: TriedShapes,
+    optional: Mapping[str, Sequence[AxisValue]],
 ) -> dict[str, tuple[AxisValue, ...]]:
     """Return the axes with the values that the code takes; nothing for code that cannot be traced.
 
-    Each form of the arrays is tried at one small shape.
+    Each form of the arrays is tried at one small shape. The code may refuse ``optional`` values with an
+    exception.
     """
     joint = context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
         return {}
-    dtypes, paths = types_of(subject.code, context.shapes.dtypes), subject.num_paths
+    dtypes, paths = context.shapes.dtypes, subject.num_paths
     fewer = tuple(k for k in AXES["num_paths"] if k != paths) if paths > 1 else ()
     forms = {"dtype": dtypes, "ids": AXES["ids"], "layout": AXES["layout"], "num_paths": (paths, *fewer)}
     forms |= {name: values for name, values in context.shapes.only.items() if name in forms}
     usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": paths, "dtype": dtypes[0]}
     plain = Shape(**{**usual, **{name: values[0] for name, values in context.shapes.only.items()}})
-    optional = _optional(subject)
     taken: dict[str, tuple[AxisValue, ...]] = {}
     for name, values in forms.items():
         taken[name] = ()

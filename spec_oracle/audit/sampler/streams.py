@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.arrays import Integers
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import how_to_accept
 from spec_oracle.audit.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.draws import Calls, at_looks, pair_of_completions, require_affordable, sampled_drafts
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed

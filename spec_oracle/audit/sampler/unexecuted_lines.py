@@ -10,7 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.reports import SubjectReport, SubjectVerdict
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.places import is_users, short_path
 from spec_oracle.statistics.streams import stream
 from verifiers import Drafts, Paths
@@ -41,8 +41,9 @@ _LEFT_OUT: Final = *_FUNCTIONS, ast.Raise, ast.Global, ast.Nonlocal, ast.AnnAssi
 """Statements that emit nothing by themselves."""
 
 
-def recorded(code: SamplerCode, ran: defaultdict[str, set[int]]) -> SamplerCode:
-    """Return code whose calls add to ``ran`` the users' lines that they run, unseen by `sys.gettrace`."""
+@contextmanager
+def recording(ran: defaultdict[str, set[int]]) -> Iterator[None]:
+    """Add to ``ran`` the users' lines that run meanwhile, unseen by `sys.gettrace`."""
 
     def seen(frame: FrameType, event: str, _: object) -> Any:
         name = frame.f_code.co_filename
@@ -50,24 +51,21 @@ def recorded(code: SamplerCode, ran: defaultdict[str, set[int]]) -> SamplerCode:
             ran[name].add(frame.f_lineno)
         return seen if is_users(name) else None
 
-    def call(*arguments: object, **options: object) -> Any:
-        before, gettrace = sys.gettrace(), sys.gettrace
-        sys.gettrace = lambda: before
-        sys.settrace(seen)
-        try:
-            return code.function(*arguments, **options)
-        finally:
-            sys.settrace(before)
-            sys.gettrace = gettrace
-
-    return replace(code, function=call)
+    before, gettrace = sys.gettrace(), sys.gettrace
+    sys.gettrace = lambda: before
+    sys.settrace(seen)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+        sys.gettrace = gettrace
 
 
 def with_lines(report: SubjectReport, subject: SamplerSubject, context: Context) -> SubjectReport:
     """Return the report with the lines that ran; where some are left, toy instances are verified first."""
     ran, seed, end = subject.ran, context.seed, time.process_time() + UNRUN_SECONDS
     if report.verdict not in _WRONG and (unrun(ran) or not ran):
-        code, rng = recorded(subject.code, ran), stream(seed, "sampler/unrun")
+        code, rng = subject.code, stream(seed, "sampler/unrun")
         toys = panel(3, 2, subject.num_paths, seed).values()
         trees = later_sizes(subject.on_trees, seed) if subject.on_trees else ()
         batches: Iterator[Paths | Drafts] = chain(
@@ -77,7 +75,7 @@ def with_lines(report: SubjectReport, subject: SamplerSubject, context: Context)
         for drafts in batches:
             if time.process_time() > end:
                 break
-            with suppress(ContractError, SubjectRaisedError):
+            with suppress(ContractError, SubjectRaisedError), recording(ran):
                 code(drafts, code.generator(seed))
     return replace(report, code=replace(report.code, lines=ran))
 

@@ -1,4 +1,4 @@
-"""Cells in which the completions of a draft tree are counted: outcomes are too many to list.
+"""Likely drafts of a tree, and cells in which its completions are counted: outcomes are too many to list.
 
 Completions differ by where they leave the tree: after which context, and by which token, the likeliest ones
 one by one and the others by their part of the vocabulary. Continued by the target, they have the target's
@@ -14,10 +14,23 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import Emissions
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
+from verifiers import Paths
 
 _SINGLE = 6
 _PARTS = 4
 """Cells after a context: of single tokens, and of the others by the part of the vocabulary they are in."""
+
+
+def likely_drafts(tree: DraftTree) -> Paths:
+    """Return the likely drafts as requests of one batch."""
+    each = [tree.drafts(paths).arrays for paths in tree.likely]
+    return Paths(*map(np.concatenate, zip(*each, strict=True)))
+
+
+def chances_of(tree: DraftTree) -> NDArray[np.float64]:
+    """Return the probability of each likely draft, given that it is one of them."""
+    chances = np.array(list(tree.likely.values()))
+    return np.asarray(chances / chances.sum())
 
 
 class TreeCells:

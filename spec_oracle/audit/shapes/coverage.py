@@ -7,10 +7,11 @@ from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.covering import Axes, Part, parts_of
+from spec_oracle.audit.covering import Axes, Design, Part, cost, parts_of
 from spec_oracle.audit.results import CheckResult, Cover, How, Remarks, Status, inconclusive, passed
-from spec_oracle.audit.shapes.axes import AXES, NAMES, OPTIONS, AxisValue, Design, Shape, cost
+from spec_oracle.audit.shapes.axes import AXES, NAMES, AxisValue
 from spec_oracle.audit.shapes.places import said_of
+from spec_oracle.audit.shapes.trees import OPTIONS, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes
 
 _TITLES: Final = {"vocab_size": "V", "draft_length": "L", "num_paths": "K", "ids": "ids of"}

@@ -3,6 +3,22 @@
 Few drafts of a place are likely (`spec_oracle.exact.draft_tree`). What is emitted after each of them, added
 up, proves or disproves losslessness there, whatever the vocabulary: a criterion, since the outcomes are too
 many to list. Samples are counted in cells.
+
+What rounding explains. Let u be the unit roundoff of the type in which code computes. A completion meets at
+most L + 1 decisions. The accept probability at position i is a quotient of two products of i numbers or,
+with the block rule, of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A
+token is sampled from weights that are differences, sums and quotients of numbers of the rows: at most 4
+roundings for each weight and log2(V) for their sum (added up in pairs, as the libraries do), so their
+distribution is off by at most (4 + 2 log2 V) u. Code may take rows as logits: log p is off by u |log p|, so
+p by a share of that, and the sum over a row by its entropy times u, at most ln V u; exponential, sum and
+quotient add 3 u; twice, since target and draft are rows. Added up over i = 0..L, and since the errors of one
+probability move mass twice (there and away), half of which is total variation:
+
+    total variation <= ((L + 1) (L + 14 + 2 ln V) + 2 log2 V) u.
+
+Inversion of a cumulative sum compares numbers just below one, which are rounded to u: the probability of
+every single token may be off by 2 u, whatever it is. That is taken off each token before the rest is added
+up.
 """
 
 import math
@@ -17,12 +33,23 @@ from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.experiment import Experiment, TracedExperiment, TracedOutcome
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.cells import TreeCells
-from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import DIGITS, Place
 from spec_oracle.exact.draft_tree import Account, ConditionalLaw
 
 ENGINES: Final = "float32"
 """The type in which engines compute, whatever their rows come in."""
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Return the largest relative error of a rounded number."""
+    return 2.0 ** -DIGITS[dtype]
+
+
+def tolerance(dtype: str, draft_length: int, vocab_size: int) -> float:
+    """Return the total variation that rounding explains; see the module."""
+    of_decisions = (draft_length + 1) * (draft_length + 14 + 2 * math.log(vocab_size))
+    roundings = of_decisions + 2 * math.log2(vocab_size)
+    return roundings * unit_roundoff(dtype)
 
 
 Laws: TypeAlias = Callable[[Place, float], Sequence[ConditionalLaw]]
@@ -47,10 +74,12 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
     on record in ``facts``, and the drafts that are not tried explain some more. Code may compute in
     `ENGINES`, or in the type of its rows where that is coarser.
     """
-    shape, tree = place.shape, place.tree
+    shape, explained = place.shape, facts.explained(place.shape.draft_length + 1)
+    what, tree = str(shape), place.wanted
+    unseen = tree.unseen
     coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
     rounding = tolerance(coarsest, tree.draft_length, tree.vocab_size)
-    allowed = max(facts.explained(shape.draft_length + 1), rounding) + tree.unseen
+    allowed = max(explained, rounding) + unseen
 
     def trace(_: int, end: float) -> TracedOutcome:
         account, found = Account(place.wanted), laws(place, end)
@@ -65,7 +94,7 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
         return replace(outcome, law=cells, is_decided=is_decided, remark=_largest_gap(account))
 
     return Experiment(
-        what=str(shape),
+        what=what,
         size="a completion",
         expect=lambda: dict(enumerate(TreeCells(place.wanted).law.tolist())),
         many=cast(Callable[[int], Sequence[int]], many),

@@ -1,28 +1,121 @@
-"""The next-token distributions of a shape: few drafts are likely, and few of their positions are open.
+"""What a shape is, a size and a form of the arrays, and its next-token distributions.
 
-A draft of many tokens, each with an accept test of its own, would have too many outcomes to run. So most
-positions are certain, target and draft alike: nothing is decided there. A few, others in every shape, are
-*open*: one or two tokens are drafted there, and the target may want any token. One open position has rows
-of the shape's kind, the others are good drafts, so that the positions after them are reached, too.
+Few drafts are likely. A draft of many tokens, each with an accept test of its own, would have too many
+outcomes to run. So most positions are certain, target and draft alike: nothing is decided there. A few,
+others in every shape, are *open*: one or two tokens are drafted there, and the target may want any token.
+One open position has rows of the shape's kind, the others are good drafts, so that the positions after them
+are reached, too.
 
 Tokens that are drafted or certain are mostly ids of interest: the first and last ones, powers of two and
 their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
+
+Number types. Every probability of the input is a number of its type, and every row sums to exactly one. So
+the target is exact, and only results of the code's own arithmetic are rounded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.shapes.axes import SPARSE, Shape
-from spec_oracle.audit.shapes.rounding import exact_row
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Context
-from verifiers import Paths, Siblings
+from verifiers import Siblings
+
+NOT_GIVEN: Final = "not given"
+OPTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "draft_lengths": (NOT_GIVEN, "full", "ragged", "short", "empty"),
+    "is_greedy": (NOT_GIVEN, "nobody", "others", "every second other", "itself"),
+    "generators": (NOT_GIVEN, "others", "itself", "all"),
+}
+"""Values of the optional arguments of samplers: which requests of a batch are short, greedy or seeded.
+
+*Itself* is the request that is judged. It has all L drafted tokens, the first half of them (*short*), or none
+(*empty*); the others have all (*full*), or from none to all (*ragged*).
+"""
+
+SPARSE: Final = ("special", "zero", "equal")
+"""Kinds in which few tokens are possible, at any vocabulary; the other rows of the shape are sparse, too."""
+
+_NUMBERS_A_POSITION: Final = 500
+"""Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
+
+_RUN_OF_SPARSE, _RUN_AT_MOST = 16, 300
+"""Tokens that are run one by one: of sparse rows, and at most."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A size and a form of the arrays, the request that is judged, and the kind of its distributions.
+
+    At a *brief* one, tried for pairs of values, one position is open, and few sampled ids are run.
+    """
+
+    vocab_size: int
+    draft_length: int
+    num_paths: int = 1
+    batch: int = 1
+    place: str = "first"
+    dtype: str = "float64"
+    ids: str = "int64"
+    layout: str = "contiguous"
+    kind: str = "flat"
+    is_brief: bool = False
+    draft_lengths: str = NOT_GIVEN
+    is_greedy: str = NOT_GIVEN
+    generators: str = NOT_GIVEN
+
+    @property
+    def own_length(self) -> int:
+        """How many tokens are drafted for the request that is judged."""
+        return {"short": self.draft_length // 2, "empty": 0}.get(self.draft_lengths, self.draft_length)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The optional arguments that are given."""
+        given = {name: getattr(self, name) for name in OPTIONS}
+        return {name: value for name, value in given.items() if value != NOT_GIVEN}
+
+    @property
+    def numbers(self) -> int:
+        """How many probabilities the arguments of one call have."""
+        return self.batch * self.num_paths * (2 * self.draft_length + 1) * self.vocab_size
+
+    @property
+    def positions(self) -> int:
+        """How many positions all paths of all requests have, the bonus included."""
+        return self.batch * self.num_paths * (self.draft_length + 1)
+
+    @property
+    def work(self) -> float:
+        """About what the runs of a shape cost, in positions: tokens that are run one by one add to it."""
+        outcomes = min(self.vocab_size, _RUN_OF_SPARSE if self.kind in SPARSE else _RUN_AT_MOST)
+        return self.positions + self.numbers / _NUMBERS_A_POSITION + outcomes
+
+    @property
+    def request(self) -> int:
+        """The place of the request in its batch."""
+        return {"first": 0, "second": min(1, self.batch - 1), "middle": self.batch // 2}.get(
+            self.place, self.batch - 1
+        )
+
+    def __str__(self) -> str:
+        special = (
+            f"request {self.request} of {self.batch}" * (self.batch > 1),
+            self.dtype,
+            self.ids if self.ids != "int64" else "",
+            self.layout if self.layout != "contiguous" else "",
+            *(f"{name} {value}" for name, value in self.options.items()),
+            f"{self.kind} probabilities",
+        )
+        sizes = f"V {self.vocab_size}, L {self.draft_length}, K {self.num_paths}"
+        return ", ".join([sizes, *filter(None, special)])
+
 
 EASY: Final = 100
 """`Shape.work` up to which three positions are open."""
@@ -105,22 +198,6 @@ class Place:
     def tree(self) -> DraftTree:
         """The rows along the likely drafts."""
         return _tree_at(self)
-
-    @property
-    def drafts(self) -> list[Paths]:
-        """The likely drafts of the request, each alone."""
-        return [self.tree.drafts(paths) for paths in self.tree.likely]
-
-    @property
-    def batch(self) -> Paths:
-        """The likely drafts of the request as requests of one batch."""
-        return Paths(*map(np.concatenate, zip(*(one.arrays for one in self.drafts), strict=True)))
-
-    @property
-    def chances(self) -> Floats:
-        """The probability of each likely draft, given that it is one of them."""
-        chances: Floats = np.array(list(self.tree.likely.values()))
-        return np.asarray(chances / chances.sum())
 
     @property
     def wanted(self) -> DraftTree:
@@ -327,3 +404,52 @@ _MAKERS: Final[dict[str, Maker]] = {
     "equal": _equal,
     "near": _near,
 }
+
+
+DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+"""Binary digits of the significand, the leading one included."""
+
+LOWEST: Final = {"float64": -40, "float32": -40, "float16": -24, "bfloat16": -24}
+"""Probabilities are multiples of 2 to this power: those of float16 reach no further, and few laws differ."""
+
+
+def exact_row(weights: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+    """Return a law [V] nearly in proportion to ``weights``: exact in the type, and of sum exactly one.
+
+    Tokens of positive weight keep a positive probability. Few tokens of a type with few digits cannot be as
+    unlikely as many can: what is left of one must be a number of the type, too.
+
+    >>> exact_row(np.array([0.1, 0.3, 0.0, 1e-9]), "bfloat16").tolist()
+    [0.2490234375, 0.75, 0.0, 0.0009765625]
+    """
+    digits = DIGITS[dtype]
+    for power in range(-LOWEST[dtype], 0, -1):
+        counts = _counts(weights, 1 << power, digits)
+        if counts is not None:
+            row: NDArray[np.float64] = np.ldexp(counts, -power)
+            return row
+    raise AssertionError(f"{len(weights)} tokens have no distribution in {dtype}")
+
+
+def _counts(weights: NDArray[np.float64], units: int, digits: int) -> NDArray[np.int64] | None:
+    """Return so many units, shared out in numbers of so many digits; None where this way does not work."""
+    law = weights / weights.sum() * units
+    tiny, others = (law > 0) & (law < 2), law >= 2
+    counts = tiny.astype(np.int64)
+    counts[others] = law[others] * ((units - int(tiny.sum())) / law[others].sum())
+    steps = _steps(counts, digits)
+    counts -= counts % steps
+    # Every token lost less than its step: one step more for some of them, the largest first, gives it back.
+    missing = units - int(counts.sum())
+    for step in sorted(set(steps[counts > 0].tolist()), reverse=True):
+        chosen = np.flatnonzero((steps == step) & (counts > 0))[: max(missing // step, 0)]
+        counts[chosen] += step
+        missing -= step * len(chosen)
+    return counts if missing == 0 else None
+
+
+def _steps(counts: NDArray[np.int64], digits: int) -> NDArray[np.int64]:
+    """Return the spacing of numbers with so many digits at each of the counts."""
+    lengths = np.frexp(counts.astype(np.float64))[1]
+    steps: NDArray[np.int64] = np.left_shift(1, np.maximum(lengths - digits, 0))
+    return steps

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.covering import Design, cheapest, cost
 from spec_oracle.audit.effort import SHAPES_ONE_SHARE
 from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExperiment
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.shapes.axes import SPARSE, AxisValue, Design, Shape, cheapest, cost
+from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.audit.shapes.places import Confirm, traced_at
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import SPARSE, Place, Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from verifiers import Siblings

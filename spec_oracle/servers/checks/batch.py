@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice
 
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.results import CheckResult, Status, failed, inconclusive, passed
 from spec_oracle.servers.checks import streams
 from spec_oracle.servers.checks.fields import long_prompt

@@ -9,18 +9,19 @@ probability of each bin is known.
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers
-from spec_oracle.audit.experiment import OutcomeCells
+from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.contract import OutOfTimeError, ServerError
 
 Leaf: TypeAlias = tuple[Prefix, bool]
 """A prefix, and whether the bin holds its completions (False), or those that go on with another token."""
@@ -154,3 +155,38 @@ def log_error(masses: Floats, errors: Floats) -> Floats:
     """Return errors of masses in nats, downwards, where they are larger; large where nothing is known."""
     share = np.divide(errors, masses, out=np.where(errors > 0, 1.0, 0.0), where=masses > 0)
     return np.asarray(-np.log1p(-np.minimum(share, 1 - 1e-9)))
+
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass
+class ServedOutcomes(Generic[Outcome]):
+    """The outcomes of requests, for an experiment: so many at a call, each outcome of ``found`` once.
+
+    ``more``, if it is given, yields further ones, up to ``most``. After an error of the server, or at the
+    end of the time, it is not called again; ``ended`` says why, "" if only the time is up. Raises
+    `ServerError` if there is no outcome by then.
+    """
+
+    more: Callable[[int], Iterable[Outcome]] | None
+    found: list[Outcome] = field(default_factory=list)
+    most: float = math.inf
+    given: int = field(default=0, init=False)
+    is_over: bool = field(default=False, init=False)
+    ended: str = field(default="", init=False)
+
+    def __call__(self, count: int) -> list[Outcome]:
+        """Return so many outcomes, fewer once there are no more."""
+        missing = int(min(self.given + count, self.most)) - len(self.found)
+        if self.more is not None and missing > 0 and not self.is_over:
+            try:
+                for one in self.more(missing):
+                    self.found.append(one)
+            except ServerError as error:
+                self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
+                if not self.found:
+                    raise
+        some = self.found[self.given : self.given + count]
+        self.given += len(some)
+        return some

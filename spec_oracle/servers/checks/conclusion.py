@@ -15,13 +15,14 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, Experiment, Ledger, OutcomeCells, Sample, sampled
+from spec_oracle.audit.experiment import Experiment, Ledger, sampled
 from spec_oracle.audit.results import Cause, CheckResult, LawResult, Status, TextCounterexample
+from spec_oracle.audit.sampling import Effort, OutcomeCells, Sample
 from spec_oracle.contracts.completion import Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.bins import Tree
+from spec_oracle.servers.checks.bins import ServedOutcomes, Tree
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.subject import UNCONFIRMED, ServedOutcomes, ServerSubject, is_unconfirmed
+from spec_oracle.servers.checks.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
 from spec_oracle.servers.contract import Ask, DraftCounts
 from spec_oracle.statistics import (
     clopper_pearson,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import load_language_model
-from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring
+from spec_oracle.servers.client.apis import SCORINGS, Listed, Scoring, Text
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
@@ -54,6 +54,12 @@ def largest_difference(first: Logs, second: Logs) -> float:
     seen = math.log(SEEN_MASS)
     both = [(first[token], second[token]) for token in first.keys() & second.keys()]
     return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
+
+
+def ids_after(server: Server, prefix: Prefix) -> Text:
+    """Return the token ids of a prompt and of the tokens after it; the server must take and show ids."""
+    number, tokens = prefix
+    return cast(Text, (*server.prompts[number], *tokens))
 
 
 def _total(logs: Logs) -> float:
@@ -101,7 +107,7 @@ class Distributions:
 
     def ask(self, prefix: Prefix, listed: int) -> Ask:
         """Return the request for the token after a prefix."""
-        return Ask(self.server.ids(prefix), 1, listed=listed)
+        return Ask(ids_after(self.server, prefix), 1, listed=listed)
 
     def _stream(self, some: Sequence[Prefix], listed: int, *, together: bool = False) -> Iterator[Completion]:
         ask = self.server.together if together else self.server.stream
@@ -269,7 +275,7 @@ class Distributions:
         self, completions: Sequence[Prefix], scoring: Scoring, *, is_probe: bool = False
     ) -> Iterator[list[Listed]]:
         """Yield the log-probabilities listed at each token of completions."""
-        texts = [self.server.ids(completion) for completion in completions]
+        texts = [ids_after(self.server, completion) for completion in completions]
         scores = self.server.score(texts, scoring, is_probe=is_probe)
         for (_, tokens), rows in zip(completions, scores, strict=True):
             yield rows[len(rows) - len(tokens) :]

@@ -14,8 +14,8 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.experiment import Effort, Experiment
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import Experiment, first_that_works
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -28,9 +28,10 @@ from spec_oracle.audit.results import (
     not_asked,
     with_findings,
 )
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks.bins import IMPOSSIBLE, Tree, grow_tree
+from spec_oracle.servers.checks.bins import IMPOSSIBLE, ServedOutcomes, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
     LEVEL,
     conclude,
@@ -46,7 +47,6 @@ from spec_oracle.servers.checks.subject import (
     NEEDS_PROBABILITIES,
     UNCHECKED,
     UNCONFIRMED,
-    ServedOutcomes,
     ServerSubject,
     is_unchecked,
     is_unconfirmed,
@@ -82,16 +82,21 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"
         return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
-    return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
+    why_not = UNCHECKED * is_unchecked(context) if subject.server.listed else NEEDS_PROBABILITIES
+    own = partial(by_own_probabilities, subject, context, subject.distributions, why_not)
+    return first_that_works([own, partial(by_reference, subject, context)])
 
 
-def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong."""
-    reported, started = subject.distributions, time.monotonic()
-    if not subject.server.listed:
-        raise NoEvidenceError(NEEDS_PROBABILITIES)
-    if is_unchecked(context):
-        raise NoEvidenceError(UNCHECKED)
+def by_own_probabilities(
+    subject: ServerSubject, context: Context, reported: Distributions, why_not: str = ""
+) -> CheckResult:
+    """Judge completions by the tree of likely tokens; if they contradict it, find out which is wrong.
+
+    ``why_not`` says why what is ``reported`` is of no use, "" if it is.
+    """
+    if why_not:
+        raise NoEvidenceError(why_not)
+    started = time.monotonic()
     completions = subject.completions
     requests = ServedOutcomes(completions.more, completions.found, subject.plan.requests or math.inf)
     seconds = (1 - effort.SERVER_BLAME_PART) * context.budget

@@ -13,7 +13,8 @@ from itertools import product
 from typing import Final
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import run_guarded
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks.subject import ServerSubject

@@ -19,7 +19,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import SEEN_MASS, Logs, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion
-from spec_oracle.servers.checks.distributions import SERVER_SCORED, Distributions
+from spec_oracle.servers.checks.distributions import SERVER_SCORED, Distributions, ids_after
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.apis import SCORINGS, Scoring
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
@@ -88,7 +88,7 @@ def wrong_scores(known: Distributions) -> str:
     server = known.server
     longest = max(range(len(server.prompts)), key=lambda number: len(server.prompts[number]))
     (answer,) = server.complete([Ask(server.prompts[longest], SERVER_SCORED)])
-    text = server.ids((longest, answer.tokens))
+    text = ids_after(server, (longest, answer.tokens))
     lengths = [*(one for one in SERVER_SCORED_PROMPTS if one < len(text)), len(text)]
     for scoring in SCORINGS:
         try:

@@ -33,7 +33,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.contracts.completion import Prefix, Prompt, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
-from spec_oracle.servers.checks.distributions import Distributions, Weights
+from spec_oracle.servers.checks.distributions import Distributions, Weights, ids_after
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError, prefixes_of
@@ -247,7 +247,7 @@ class JudgedCompletions:
                 doubt[place] = relative[place] / 2
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
-            follows = proposed_by_n_gram(server.ids(prefix))
+            follows = proposed_by_n_gram(ids_after(server, prefix))
             if follows is not None and law.index(follows) >= 0:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}

@@ -16,13 +16,14 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.bins import ServedOutcomes
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
 from spec_oracle.servers.checks.reference import compared
-from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerSubject
+from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
 

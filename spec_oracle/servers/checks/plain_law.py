@@ -11,13 +11,14 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.effort import FIRST_LOOK
-from spec_oracle.audit.experiment import Effort, Experiment, OutcomeCells
+from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
+from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts.completion import Prefix, Token
-from spec_oracle.servers.checks.bins import log_error
+from spec_oracle.servers.checks.bins import ServedOutcomes, log_error
 from spec_oracle.servers.checks.conclusion import judged
-from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServedOutcomes, ServerSubject
+from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.server import Server
 
 TOO_FEW = "the server reports too few probabilities to know what it samples from"

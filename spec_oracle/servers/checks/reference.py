@@ -17,7 +17,6 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -30,10 +29,12 @@ from spec_oracle.audit.results import (
     Status,
     TextCounterexample,
 )
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.bins import ServedOutcomes
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.fields import NO_EFFECT, Combination, Fields, Trial, Tried, spellings
-from spec_oracle.servers.checks.subject import Completions, ServedOutcomes, ServerPlan, ServerSubject
+from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
 from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity

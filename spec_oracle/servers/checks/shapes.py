@@ -22,7 +22,7 @@ from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclus
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
-from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.distributions import Distributions, ids_after
 from spec_oracle.servers.checks.fields import Axes, Combination, Trial, Tried, combinations_of, known_axes
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
@@ -204,5 +204,5 @@ def greedy(subject: ServerSubject) -> str:
 def _greedily(subject: ServerSubject, prefixes: Sequence[Prefix]) -> list[Token]:
     """Return the token that a greedy one-token request gives after each prefix."""
     server = subject.server
-    asks = [Ask(server.ids(prefix), 1, temperature=0.0) for prefix in prefixes]
+    asks = [Ask(ids_after(server, prefix), 1, temperature=0.0) for prefix in prefixes]
     return [answer.tokens[0] for answer in server.complete(asks)]

@@ -15,12 +15,14 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
-from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.experiment import Effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Completion, Token
+from spec_oracle.servers.checks.bins import Outcome, ServedOutcomes
 from spec_oracle.servers.checks.reference import compared
-from spec_oracle.servers.checks.subject import Outcome, ServedOutcomes, ServerSubject
+from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
 

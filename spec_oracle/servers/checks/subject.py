@@ -1,13 +1,12 @@
 """A running server as the subject of an audit: the plan of requests, and the completions sampled so far."""
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -25,12 +24,9 @@ from spec_oracle.servers.contract import (
     Json,
     OutOfTimeError,
     RefusedError,
-    ServerError,
     impossible_counts,
 )
 from spec_oracle.statistics.streams import stream
-
-Outcome = TypeVar("Outcome")
 
 # Tests of single tokens must detect so many times the TV of `joint`, `SERVER_ONE_TOKEN_TV` at most.
 SERVER_ONE_TOKEN_COARSER: Final = 2.5
@@ -170,38 +166,6 @@ class Completions:
     def after(self, number: int) -> list[tuple[Token, ...]]:
         """Return the completions after one prompt."""
         return [tokens for prompt, tokens in self.found if prompt == number]
-
-
-@dataclass
-class ServedOutcomes(Generic[Outcome]):
-    """The outcomes of requests, for an experiment: so many at a call, each outcome of ``found`` once.
-
-    ``more``, if it is given, yields further ones, up to ``most``. After an error of the server, or at the
-    end of the time, it is not called again; ``ended`` says why, "" if only the time is up. Raises
-    `ServerError` if there is no outcome by then.
-    """
-
-    more: Callable[[int], Iterable[Outcome]] | None
-    found: list[Outcome] = field(default_factory=list)
-    most: float = math.inf
-    given: int = field(default=0, init=False)
-    is_over: bool = field(default=False, init=False)
-    ended: str = field(default="", init=False)
-
-    def __call__(self, count: int) -> list[Outcome]:
-        """Return so many outcomes, fewer once there are no more."""
-        missing = int(min(self.given + count, self.most)) - len(self.found)
-        if self.more is not None and missing > 0 and not self.is_over:
-            try:
-                for one in self.more(missing):
-                    self.found.append(one)
-            except ServerError as error:
-                self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
-                if not self.found:
-                    raise
-        some = self.found[self.given : self.given + count]
-        self.given += len(some)
-        return some
 
 
 @dataclass

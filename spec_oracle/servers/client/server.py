@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
-from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Sampling, Token
+from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.apis import (
     Api,
@@ -118,11 +118,6 @@ class Server:
         ):
             self.ends.add(found.tokens[-1])
         return found
-
-    def ids(self, prefix: Prefix) -> Text:
-        """Return the token ids of a prompt and of the tokens after it; the server must take and show ids."""
-        number, tokens = prefix
-        return cast(Text, (*self.prompts[number], *tokens))
 
     def text(self, tokens: Sequence[Token]) -> str | None:
         """Return the text of token ids; None if the server does not return it."""

@@ -13,15 +13,9 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import (
-    Effort,
-    Experiment,
-    FoundBy,
-    Ledger,
-    TracedOutcome,
-    find,
-)
+from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.results import Cause, How, NoEvidenceError, Status
+from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 
 FAIR = dict.fromkeys(range(1, 7), 1 / 6)

@@ -12,9 +12,9 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.options import require_sizes
-from spec_oracle.audit.sampling import judge_samples
+from spec_oracle.audit.sampling import Effort, judge_samples
 from spec_oracle.audit.verdict import rounded_up
 from spec_oracle.errors import InvalidInputError
 from tests.strategies import at_night
@@ -218,7 +218,7 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     The bound misses with a probability of 1e-6; 0.1 more than the size is found by far fewer than all.
     """
     rng = np.random.default_rng(0)
-    settings = {"rate": 1e-6, "seconds": 60.0, "tv": 0.02, "batch": 100, "turns": 20, "most": 1000}
+    settings = {"effort": Effort(0.02, look=100, turns=20, most=1000), "rate": 1e-6, "seconds": 60.0}
     sample, alone = Biased(size, rng), Biased(size, rng)
     judge_samples({"one": alone}, **settings)
     decision = judge_samples({"one": sample}, **settings, admitted=admitted)

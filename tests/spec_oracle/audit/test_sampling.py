@@ -8,9 +8,9 @@ import pytest
 
 from spec_oracle.audit.confirm import confirm
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.experiment import Effort, numbered, sampled
+from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.sampling import draw_within, judge_samples, screen
+from spec_oracle.audit.sampling import Effort, draw_within, judge_samples, screen
 from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
@@ -47,15 +47,7 @@ class Outcomes:
 
 
 def judged(*, tv=0.02, **samples):
-    return judge_samples(
-        samples,
-        rate=RATE,
-        seconds=1000.0,
-        tv=tv,
-        batch=500,
-        turns=8,
-        most=10_000,
-    )
+    return judge_samples(samples, Effort(tv, look=500), rate=RATE, seconds=1000.0)
 
 
 def test_right_samples_are_decided_by_fresh_ones_as_many_as_the_total_variation_takes():
@@ -95,7 +87,7 @@ def test_slack_is_allowed_for_and_samples_before_the_end_are_judged():
 
     def decided(sample):
         return judge_samples(
-            {"one": sample}, rate=RATE, seconds=60.0, tv=0.05, batch=64, turns=8, most=1000, keeps=True
+            {"one": sample}, Effort(0.05, look=64, most=1000, keeps=True), rate=RATE, seconds=60.0
         )
 
     assert decided(Outcomes(close)).worst is not None
@@ -145,7 +137,7 @@ def test_an_impossible_outcome_is_named():
 def kept(actual, tv=0.05, **more):
     sample = Outcomes(actual, **more)
     decision = judge_samples(
-        {"one": sample}, rate=RATE, seconds=1000.0, tv=tv, batch=64, turns=8, most=1000, keeps=True
+        {"one": sample}, Effort(tv, look=64, most=1000, keeps=True), rate=RATE, seconds=1000.0
     )
     return decision, sample
 
@@ -179,7 +171,7 @@ def test_kept_samples_miss_no_more_than_they_may():
         sample = Outcomes(law + shift, law)
         sample.rng = np.random.default_rng(seed)
         decision = judge_samples(
-            {"one": sample}, rate=RATE, seconds=1e9, tv=0.1, batch=64, turns=8, most=3000, keeps=True
+            {"one": sample}, Effort(0.1, look=64, most=3000, keeps=True), rate=RATE, seconds=1e9
         )
         missed += decision.worst is None
     assert missed <= 4  # 0.2 on average, at most: more than 4 has probability 3e-6

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Bound
+from spec_oracle.audit.experiment import first_failure
 from spec_oracle.audit.reports import SubjectVerdict
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.verdict import verdict_of

@@ -11,8 +11,8 @@ from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.cells import binned
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.experiment import Sample
 from spec_oracle.audit.results import How
+from spec_oracle.audit.sampling import Sample
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
@@ -289,7 +289,7 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     subject = of_engine(engine())
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 48, seeded=True)
-    sample = Sample(completion, completion.cells)
+    sample = Sample(completion.many, completion.cells)
     sample.draw(850)
     assert (len(sample.counts), sample.counts[-1]) == (3**5 + 1, 0)
     bins = sample.counts[:-1].reshape((3,) * 5)  # the last place first
@@ -311,7 +311,7 @@ def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
     subject, context = of_engine(engine()), Context()
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 2)
-    sample = Sample(completion, completion.cells)
+    sample = Sample(completion.many, completion.cells)
     sample.draw(6000)
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=1e-6)
     assert fit.passed is is_right

@@ -15,8 +15,9 @@ import verifiers
 from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.context import Context, ShapeLimits, run_guarded
+from spec_oracle.audit.context import Context, ShapeLimits
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts, OnRecord
+from spec_oracle.audit.experiment import run_guarded
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import UNTRIED

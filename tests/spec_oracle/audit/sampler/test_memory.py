@@ -25,9 +25,8 @@ from spec_oracle.audit.sampler.joint import OneCall
 from spec_oracle.audit.sampler.sampled_shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import confirm_breach, law_after
-from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.places import traced_at
-from spec_oracle.audit.shapes.trees import Place, tree_of
+from spec_oracle.audit.shapes.trees import Place, Shape, tree_of
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode, as_sampler
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls

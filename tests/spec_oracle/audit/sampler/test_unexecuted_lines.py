@@ -10,9 +10,8 @@ from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerd
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler import unexecuted_lines
 from spec_oracle.audit.sampler.at_shapes import CallsAtShapes
-from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.places import traced_at
-from spec_oracle.audit.shapes.trees import Place
+from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import as_sampler
 from spec_oracle.report.audit_text import audit_to_text

@@ -10,11 +10,12 @@ import torch
 from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens, survivors
 from spec_oracle.audit.context import COUNTED, Context, ShapeLimits
+from spec_oracle.audit.covering import design
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Cover, Status, inconclusive
 from spec_oracle.audit.sampler import shapes
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import OPTIONS, design
+from spec_oracle.audit.shapes.trees import OPTIONS
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError

@@ -9,16 +9,15 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.covering import parts_of
+from spec_oracle.audit.covering import MOST_NUMBERS, design, parts_of
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.experiment import TracedExperiment, TracedOutcome
 from spec_oracle.audit.sampler.at_shapes import among_others
 from spec_oracle.audit.saved_inputs import as_drafts
-from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
-from spec_oracle.audit.shapes.places import experiment_at, traced_at
-from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
-from spec_oracle.audit.shapes.trees import Place, ids_of_interest, tree_of
+from spec_oracle.audit.shapes.places import experiment_at, tolerance, traced_at
+from spec_oracle.audit.shapes.trees import DIGITS, Place, Shape, exact_row, ids_of_interest, tree_of
 from spec_oracle.audit.shapes.tried import SHAPES_PAIRS_SHARE, SHAPES_VALUES_LEFT_SHARE, TriedShapes
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import TooManyBranchesError
@@ -148,7 +147,10 @@ def rule(name, spoil=lambda masses: masses):
 
     def laws(place, end):
         del end
-        found = [conditional_laws(verifiers.get(name), as_drafts(one))[0] for one in place.drafts]
+        found = [
+            conditional_laws(verifiers.get(name), as_drafts(place.tree.drafts(one)))[0]
+            for one in place.tree.likely
+        ]
         return [ConditionalLaw({prefix: spoil(m) for prefix, m in law.leaves.items()}) for law in found]
 
     return laws
