@@ -104,6 +104,13 @@ def beside_no_draft(batch: Mixed, b: int) -> Array:
 
 
 @defect()
+def beside_greedy_of_large_vocabularies(batch: Mixed, b: int) -> Array:
+    """Above 30,000 tokens, beside a greedy request, the bonus comes from the row before."""
+    is_beside = batch.is_greedy.any() and not batch.is_greedy[b]
+    return batch.without_bonus(b) if is_beside and batch.target.shape[2] > 30_000 else batch.rows(b)
+
+
+@defect()
 def seeded_requests_of_large_vocabularies(batch: Mixed, b: int) -> Array:
     """Above 1,024 tokens a request with a generator of its own gets its bonus from the row before."""
     is_large = batch.target.shape[2] > 1_024
