@@ -16,7 +16,6 @@ CLAIM_SHARE: Final = 0.5  # Share of the budget that these samples may take.
 
 # TV that samples must be able to detect before they may call a sampler or a server lossless.
 SAMPLER_TV: Final = 0.02
-SCREENING_SHARE: Final = 0.25  # Share of the time for samples that the screening may take; also of engines.
 FIRST_LOOK: Final = 64  # Samples before the first look at those of a server.
 SAMPLER_FOLLOW_UPS: Final = 32  # Calls of the screening beyond the first of every instance.
 

@@ -6,7 +6,7 @@ A list of log-probabilities may be meant after sampling filters or before them: 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -36,19 +36,18 @@ Logs: TypeAlias = Mapping[Token, float]
 class Distribution:
     """A next-token distribution: ``probabilities`` [n] of ``tokens``, and ``other``, the mass of all others.
 
-    Every probability is right up to a factor of exp(+-``slack``), ``other`` up to ``other_error``, mass; that
-    is 0 if filters rule out other tokens.
+    Every probability is right up to a factor of exp(+-``slack``), ``other`` up to ``other_error``.
     """
 
     tokens: tuple[Token, ...]
     probabilities: NDArray[np.float64]
     other: float
     slack: float
-    other_error: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        error = math.expm1(self.slack) * (1 - self.other) if self.other else 0.0
-        object.__setattr__(self, "other_error", error)
+    @property
+    def other_error(self) -> float:
+        """The error of ``other``, mass; 0 if filters rule out other tokens."""
+        return math.expm1(self.slack) * (1 - self.other) if self.other else 0.0
 
     def index(self, token: Token) -> int:
         """Return the place of a token, -1 for one that is not listed."""

@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort as shares
 from spec_oracle.audit.results import Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
@@ -35,6 +34,7 @@ from spec_oracle.statistics import (
     total_variation_interval,
 )
 
+SCREENING_SHARE: Final = 0.25  # Share of the time for samples that the screening may take; also of engines.
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1
 CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
@@ -230,10 +230,8 @@ def judge_samples(
     is_screened_only, most, batch = effort.is_of_looks, effort.most, effort.look
     if effort.at_once:
         few = min(effort.pilot, batch)
-        batch = calls_within(
-            each[0].afresh, shares.SCREENING_SHARE * seconds / len(each), start=few, most=batch
-        )
-    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), shares.SCREENING_SHARE)
+        batch = calls_within(each[0].afresh, SCREENING_SHARE * seconds / len(each), start=few, most=batch)
+    half, share = (rate, 1.0) if is_screened_only else (split(rate, 2), SCREENING_SHARE)
 
     def sizes() -> Iterator[int]:
         for turn in range(len(samples) + turns):
@@ -434,5 +432,5 @@ def budget_for(decided: Sequence[Sample], effort: Effort, rate: float, budget: f
         draws_needed_by_g(effort.tv, one.law, alpha=part) * one.seconds / max(int(one.counts.sum()), 1)
         for one in decided
     )
-    needed = 1.5 * seconds / (1 - shares.SCREENING_SHARE) / effort.share
+    needed = 1.5 * seconds / (1 - SCREENING_SHARE) / effort.share
     return f"--budget {10 * math.ceil(max(needed, 1.5 * budget) / 10)}"

@@ -27,7 +27,6 @@ from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import product
-from spec_oracle.statistics.streams import stream
 
 ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allows.
 ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
@@ -45,7 +44,7 @@ class Requests:
     def __init__(self, subject: EngineSubject, context: Context, name: str) -> None:
         seed_all(context.seed)
         self.subject, self.context, self._turns = subject, context, itertools.count(1)
-        self.rng = stream(context.seed, f"engine/{name}")
+        self.rng = context.stream(f"engine/{name}")
 
     @cached_property
     def rounding(self) -> Rounding:
@@ -131,7 +130,7 @@ class Requests:
 
     def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
         """Return the result with what counts as rounding, and with ``notes`` and those on rounding."""
-        remarks, line = result.remarks, self.rounding.line
+        remarks, line = result.remarks, str(self.rounding)
         if result.cause is not None:
             notes = (*notes, *self.rounding.notes)
         elif self.rounding.is_assumed:

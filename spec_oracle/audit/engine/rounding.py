@@ -19,7 +19,7 @@ That is neither passed nor called lossy, and samples could not show it: 1e-5 tak
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -54,35 +54,36 @@ _ASKED: Final = 2, 6
 """Prompts after which rows are asked for in two ways, and how many along one text behind each."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rounding:
     """The total variation a token that counts as rounding; up to ``unsure`` it may still be rounding.
 
     ``why`` says how that is known, for people; ``is_assumed`` if it is more than the engine's rows must show.
-    ``line`` says what counts, ``doubt`` why a distance that may be rounding is neither passed nor lossy.
     """
 
     a_token: float
     unsure: float = APART * FLOAT32
     why: str = "float64 rows"
     is_assumed: bool = False
-    line: str = field(init=False)
-    doubt: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        counts, told = f"up to {self.a_token:.1e}", f"up to {self.unsure:.1e} a token cannot be told"
-        self.line = f"a total variation of {counts} a token counts as rounding: {self.why}"
-        self.doubt = f"{told} from rounding, {counts} counts as such"
 
     def explains(self, distance: float, tokens: int = 1) -> bool:
         """Whether a distance between distributions of so many tokens counts as rounding."""
         return distance <= tokens * self.a_token
 
+    def __str__(self) -> str:
+        return f"a total variation of up to {self.a_token:.1e} a token counts as rounding: {self.why}"
+
+    @property
+    def doubt(self) -> str:
+        """Why a distance that it may explain is neither passed nor called lossy."""
+        told = f"up to {self.unsure:.1e} a token cannot be told from rounding"
+        return f"{told}, up to {self.a_token:.1e} counts as such"
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What counts as rounding and why, and how to know it better, for what it leaves in doubt."""
         return (
-            self.line,
+            str(self),
             (
                 "to know what is rounding, return probabilities in the number type in which the engine "
                 "computes, show those of verification by rows_along, or compute in float64"

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from spec_oracle.contracts.sampler import Handed, new_generator
 from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.draft_tree import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.statistics.streams import stream
 from verifiers import Paths
 
 CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape.
@@ -39,21 +38,16 @@ MAY_REFUSE_IDS: Final = "int32"
 """Ids that code may refuse: many operators of torch take indices of int64 only."""
 
 
-@dataclass(frozen=True)
 class CallsAtShapes:
     """Calls of a sampler at shapes: one request is looked at, the others of its batch are always the same."""
 
-    subject: SamplerSubject
-    context: Context
-
-    @cached_property
-    def _ordinary(self) -> np.random.Generator:
-        return stream(self.context.seed, "sampler/shapes/ordinary calls")
+    def __init__(self, subject: SamplerSubject, context: Context) -> None:
+        self.subject, self.context = subject, context
+        self._ordinary = context.stream("sampler/shapes/ordinary calls")
 
     def experiment(self, place: Place) -> Experiment:
         """Return the experiment of one call at a place."""
-        code = cache(partial(self._code, place.shape))
-        rng = stream(self.context.seed, "sampler/shapes/claimed")
+        code, rng = self._code(place.shape), self.context.stream("sampler/shapes/claimed")
         return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, code, rng))
 
     def laws(self, place: Place, end: float) -> Sequence[ConditionalLaw]:
@@ -100,14 +94,12 @@ class CallsAtShapes:
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)
 
-    def _cells(
-        self, place: Place, made: Callable[[], SamplerCode], rng: np.random.Generator, calls: int
-    ) -> Integers:
+    def _cells(self, place: Place, code: SamplerCode, rng: np.random.Generator, calls: int) -> Integers:
         """Make so many ordinary calls; return the cell of the completion of the request in each.
 
-        The code is the same in all: it makes new generators of requests in every call.
+        The ``code`` is the same in all: it makes new generators of requests in every call.
         """
-        shape, code, tree, cells = place.shape, made(), place.tree, TreeCells(place.wanted)
+        shape, tree, cells = place.shape, place.tree, TreeCells(place.wanted)
         own = slice(shape.request, shape.request + 1)
 
         def cell(batch: Paths) -> Integers:
@@ -122,11 +114,11 @@ class CallsAtShapes:
         """Return the code as it is called at a shape."""
         own = self.subject.code
         code = replace(own, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        return _with_options(code, shape, stream(self.context.seed, "sampler/shapes/options"))
+        return _with_options(code, shape, self.context.stream("sampler/shapes/options"))
 
     def _batch(self, shape: Shape, drafts: Paths) -> Paths:
         """Return the drafts of the request among the other requests of a shape."""
-        return among_others(drafts, shape, stream(self.context.seed, "sampler/shapes/other requests"))
+        return among_others(drafts, shape, self.context.stream("sampler/shapes/other requests"))
 
 
 def _longer_than_drafted(shape: Shape, batch: Paths, law: ConditionalLaw) -> ImpossibleOutputError:

@@ -35,7 +35,6 @@ from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity
-from spec_oracle.statistics.streams import stream
 from spec_oracle.toy import Instance
 from verifiers import Paths
 
@@ -84,7 +83,7 @@ def options_of(code: SamplerCode) -> tuple[str, ...]:
 
 def _beside_rule(pair: Pair, subject: SamplerSubject, context: Context) -> CheckResult | None:
     """Compare batches with a rule that knows nothing of other requests, where one emits the same."""
-    rng, replayed = stream(context.seed, "sampler/batch/beside rule"), effort.BATCH_REPLAYED
+    rng, replayed = context.stream("sampler/batch/beside rule"), effort.BATCH_REPLAYED
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
 
     def calls() -> Iterator[Paths]:
@@ -104,7 +103,7 @@ def alone_and_among_others(
 ) -> CheckResult:
     """Compare the completions of a request alone with those among odd ones, in a new order every time."""
     code = subject.code
-    rng, generator = stream(context.seed, "sampler/batch/orders"), code.generator(context.seed)
+    rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
     request, repeats = sampled_drafts(instance, 1, rng), BATCH_REPEATS
     odd = _among_odd_requests(request)
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
@@ -155,7 +154,7 @@ def mixed_batches(
     For functions with `options_of` only.
     """
     code, floats = subject.code, instance.floats
-    names, rng = options_of(code), stream(context.seed, "sampler/batch/mixed")
+    names, rng = options_of(code), context.stream("sampler/batch/mixed")
     generator = code.generator(context.seed)
 
     def completions(count: int) -> Integers:

