@@ -1,11 +1,12 @@
 """What a check needs to know besides its subject: error rate, budget, inputs, results of earlier checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -79,6 +80,11 @@ class Context:
     again: FailingInputs | None = None
 
     @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take."""
+        return self.shapes.share * self.budget
+
+    @property
     def findings(self) -> Findings:
         """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
         joint = self.results.get("joint")
@@ -104,3 +110,7 @@ class Context:
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `stream`."""
         return stream(self.seed, name, *numbers)
+
+    def after_claims(self) -> "Context":
+        """Return the context of samples that decide once plain ones had their part of the rate for claims."""
+        return replace(self, rate=(1 - effort.CLAIM_PART) * self.rate)

@@ -326,8 +326,7 @@ def find(
     """
     known = Ledger(context.budget) if ledger is None else ledger
     listing: Listing = experiments if callable(experiments) else lambda _: experiments
-    rate = context.rate * (1 if ways is FoundBy.SAMPLED else 1 - shares.CLAIM_PART)  # claims have the rest
-    of_samples = replace(context, rate=rate)
+    of_samples = context if ways is FoundBy.SAMPLED else context.after_claims()
 
     def trace_all() -> LawResult:
         result = _traced(listing, known, context, effort, judge or partial(_judged, doubt=doubt))

@@ -54,7 +54,7 @@ _SECONDS_ON_TREES: Final = 20.0
 
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
-    end = time.process_time() + context.shapes.share * context.budget
+    end = time.process_time() + context.shape_seconds
     make = partial(at_place, subject, SlowSizes())
     tried, extent = TriedShapes(subject.drafting, make), _extent(subject, context)
     until = time.process_time() + _OF_VALUES * context.budget
@@ -80,7 +80,7 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
-    slow, seconds = SlowSizes(), min(_SECONDS, context.shapes.share * context.budget / 2)
+    slow, seconds = SlowSizes(), min(_SECONDS, context.shape_seconds / 2)
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in other_sizes(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"

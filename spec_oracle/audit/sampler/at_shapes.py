@@ -88,8 +88,7 @@ class CallsAtShapes:
         Raises `NoEvidenceError` where they contradict it, `NoDecisionError` where they are too few, and no
         random decision was seen.
         """
-        share = effort.CLAIM_SHARE * self.context.shapes.share
-        seconds = min(CLAIM_SECONDS, share * self.context.budget)
+        seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * self.context.shape_seconds)
         few = Effort(math.inf, CLAIM_PILOT, pilot=CLAIM_PILOT, most=10 * CLAIM_PILOT)
         of_samples = replace(self.context, budget=seconds / effort.CLAIM_SHARE)
         confirmed(found, of_samples, few, due=time.process_time() + seconds)

@@ -65,8 +65,7 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
         return OneCall(subject, context).found(FoundBy.TRACED)
     if subject.randomness is None:
         return OneCall(subject, context).found(FoundBy.BOTH if subject.traceable else FoundBy.SAMPLED)
-    rate = context.rate * (1 - effort.CLAIM_PART if subject.traceable else 1)  # claims have the rest
-    left = replace(context, rate=rate)
+    left = context.after_claims() if subject.traceable else context
     traced = [lambda: OneCall(subject, context).traced()] if subject.traceable else []
     beside, sampled = partial(beside_a_rule, subject, context), lambda: OneCall(subject, left).sampled()
     return first_that_works([*traced, beside, sampled])

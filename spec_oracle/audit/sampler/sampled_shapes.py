@@ -54,8 +54,7 @@ def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes, pa
 
     Where nothing was traced also at full vocabularies, with half the rate.
     """
-    share = context.shapes.share * (SHAPES_SAMPLED_SHARE if tried.traced else 1.0)
-    seconds = share * context.budget
+    seconds = context.shape_seconds * (SHAPES_SAMPLED_SHARE if tried.traced else 1.0)
     requests = min(pace * seconds, SHAPES_MOST_REQUESTS)
     if tried.traced:
         return sampled_shapes(subject, context, tried, requests, seconds)

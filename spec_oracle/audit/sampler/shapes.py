@@ -55,7 +55,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """
     if not subject.on_trees:
         return _on_paths(subject, context)
-    seconds = SHAPES_OF_TREES_SHARE * context.shapes.share * context.budget
+    seconds = SHAPES_OF_TREES_SHARE * context.shape_seconds
     of_trees = after_larger_trees(subject, replace(context, budget=seconds, rate=context.rate / 2))
     if of_trees.status is Status.FAILED:
         return of_trees
@@ -116,8 +116,8 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     try:
         taken = values_taken(subject, context, tried, optional)
         if taken:
-            share, now = context.shapes.share * (1 - SHAPES_SAMPLED_SHARE), time.process_time()
-            seconds, until = share * context.budget, now + effort.SHAPES_VALUES_SHARE * context.budget
+            now, seconds = time.process_time(), context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            until = now + effort.SHAPES_VALUES_SHARE * context.budget
             shapes_of = design(**{"dtype": dtypes, **only, **taken})
             tried.trace_design(shapes_of, context, until, now + seconds)
     except NoEvidenceError as error:
@@ -129,8 +129,7 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     if tried.wrong:
         wrong = result_of(tried, extent, context)
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
-    left = replace(context, rate=(1 - effort.CLAIM_PART) * context.rate)  # claims have the rest
-    sampled = by_samples(subject, left, tried, pace(subject, context))
+    sampled = by_samples(subject, context.after_claims(), tried, pace(subject, context))
     found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
 

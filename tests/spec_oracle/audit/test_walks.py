@@ -85,8 +85,8 @@ def server():
     ("made", "suite", "stays", "returns"),
     [
         (lambda: "token", None, 19, 5),
-        (lambda: as_sampler(verifiers.get("token")), None, 25, 8),
-        (Least, None, 36, 17),
+        (lambda: as_sampler(verifiers.get("token")), None, 27, 9),
+        (Least, None, 38, 19),
         (server, SERVER, 32, 12),
     ],
     ids=["verifier", "sampler", "engine", "server"],
@@ -100,7 +100,7 @@ def test_readers_of_a_check_jump_rarely_between_files(made, suite, stays, return
     assert (len(files) <= stays, len(left) <= returns) == (True, True), ", ".join(files)
 
 
-@pytest.mark.parametrize(("check", "stays", "returns"), [("shapes", 34, 14), ("batch", 19, 7)])
+@pytest.mark.parametrize(("check", "stays", "returns"), [("shapes", 36, 16), ("batch", 19, 7)])
 @pytest.mark.usefixtures("less_effort")
 def test_the_way_of_a_check_of_samplers_does_not_grow(check, stays, returns):
     """A check alone, on a right sampler; of the shapes the first four."""
