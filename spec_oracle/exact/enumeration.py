@@ -291,7 +291,7 @@ def enumerate_branches(
 
     while unfinished:
         branch = unfinished.pop()
-        pace.require_time(len(branch.rows), partial(_outcomes_about, step, start))
+        pace.require_time(len(branch.rows), partial(_has_more_outcomes_than, step=step, start=start))
         result = step(branch)
         if isinstance(result, _Unfinished):
             unfinished.extend(result.pieces(max_rows))
@@ -315,37 +315,41 @@ class _Pace:
     is_estimated: bool = False
     started: float = field(default_factory=lambda: time.process_time())  # noqa: PLW0108  (tests replace it)
 
-    def require_time(self, more: int, outcomes: Callable[[], float]) -> None:
-        """Raise `NotInTimeError` at the end, or where about so many ``outcomes`` would take far longer.
+    def require_time(self, more: int, has_more_than: Callable[[float], bool]) -> None:
+        """Raise `NotInTimeError` at the end, or where there are outcomes that would take far longer.
 
-        They are counted once, when it is known what a row takes; ``more`` rows come next.
+        That is asked once, when it is known what a row takes; ``more`` rows come next.
         """
         require_time(self.end)
         if self.end < math.inf and self.rows >= _LEAST_ROWS and not self.is_estimated:
             took, allowed = time.process_time() - self.started, self.end - self.started
             if took > _FIRST_PART * allowed:
                 self.is_estimated = True
-                if outcomes() * took > _FAR * allowed * self.rows:
+                if has_more_than(_FAR * allowed * self.rows / took):
                     raise NotInTimeError("far more outcomes than can be run in this time")
         self.rows += more
 
 
-def _outcomes_about(step: Callable[[_Unfinished], object], start: _Unfinished) -> float:
-    """Return about how many outcomes all rows have, by random outcomes of some: Knuth, 1975.
+def _has_more_outcomes_than(
+    limit: float, *, step: Callable[[_Unfinished], object], start: _Unfinished
+) -> bool:
+    """Whether all rows have more outcomes than ``limit``, by most of some random ways: Knuth, 1975.
 
     The product of the numbers of outcomes on one way has as its mean how many there are. The median of some
-    ways is less where few ways are long: then too few are counted.
+    ways is less where few ways are long: then too few are counted. A way that is above the limit ends there.
     """
-    rng, found = np.random.default_rng(0), list[float]()
+    rng, above = np.random.default_rng(0), list[bool]()
     rows = np.flatnonzero(start.weight > 0)
     for row in rng.choice(rows, _WAYS).tolist():
-        product, after = 1.0, step(start.part(slice(row, row + 1)))
-        while isinstance(after, _Unfinished):
+        product, after = float(len(rows)), step(start.part(slice(row, row + 1)))
+        while isinstance(after, _Unfinished) and product <= limit:
             product *= len(after.rows)
             one = int(rng.integers(len(after.rows)))
             after = step(after.part(slice(one, one + 1)))
-        found.append(product)
-    return len(rows) * float(np.median(found))
+        above.append(product > limit)
+        if max(sum(above), len(above) - sum(above)) > _WAYS // 2:
+            break
+    return sum(above) > _WAYS // 2
 
 
 def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int) -> _Unfinished:
