@@ -46,7 +46,7 @@ _OF_VALUES: Final = 1 / 4
 """Share of the budget for the shapes of the design that have every value of every axis."""
 
 _SECONDS: Final = 2.0
-"""Processor time that one of the small sizes may take, and no more than half of that of `shapes`."""
+"""Processor time that one of the small sizes may take, and no more than a quarter of that of `shapes`."""
 
 _SECONDS_ON_TREES: Final = 20.0
 """Processor time after which no further kind of trees is begun: those with the fewest trees come first."""
@@ -80,7 +80,7 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
-    slow, seconds = SlowSizes(), min(_SECONDS, context.shape_seconds / 2)
+    slow, seconds = SlowSizes(), min(_SECONDS, context.shape_seconds / 4)
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in other_sizes(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"
