@@ -6,9 +6,11 @@ from spec_oracle.contracts.adapting import drawing_from, logits_of
 from spec_oracle.contracts.flat import flat
 
 
-def verify(draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):
-    """Keep the contract: each request has its own generator, the caller samples the bonus tokens."""
-    batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths, is_greedy)
+def verify(
+    draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None, generators=None
+):
+    """Keep the contract: requests have their own generators, the caller samples the bonus tokens."""
+    batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths, is_greedy, generators=generators)
     generators = batch.generators(generator)  # {}: all requests share one
     with drawing_from(generator):
         output = rejection_sample(

@@ -192,6 +192,8 @@ def _function(name: str, about: str, guessed: Guess, called: str) -> str:
     values = " ".join(argument.value for argument in guessed.given)
     takes_uniforms, is_flat = "uniforms" in values, guessed.layout == "flat" and guessed.array == "torch"
     options = ["draft_lengths"] * (is_flat and not takes_uniforms) + ["is_greedy"] * ("is_greedy" in values)
+    if guessed.takes_some_generators and "batch.generators(" in values:
+        options.append("generators")
     fourth = "uniforms" if takes_uniforms else "generator"
     drafted = "tokens, parents" if guessed.layout == "tree" else "draft_tokens"
     given = f"{drafted}, draft_probs, target_probs, {fourth}"

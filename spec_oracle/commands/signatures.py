@@ -75,7 +75,8 @@ class Guess:
 
     ``result`` turns ``output`` into the contract's result, "" where that is not known; ``method`` is the one
     that is called of an object, "" for the object itself; ``is_class``: an object of it is to be made,
-    ``needs`` are the parameters of that.
+    ``needs`` are the parameters of that; ``takes_some_generators``: it asks which requests have a generator
+    of their own, so that others may have none.
     """
 
     arguments: tuple[Argument, ...]
@@ -85,6 +86,7 @@ class Guess:
     method: str = ""
     is_class: bool = False
     needs: tuple[str, ...] = ()
+    takes_some_generators: bool = False
 
     @property
     def given(self) -> tuple[Argument, ...]:
@@ -155,6 +157,7 @@ def guess(thing: Any) -> Guess:
         tuple(name for name, one in signature_of(thing).items() if _is_required(one))
         if isinstance(thing, type)
         else (),
+        source.looks_up(r"\w*generators"),
     )
 
 

@@ -90,6 +90,14 @@ class FunctionSource:
         compared = re.search(rf"\b{parameter.name} is (not )?None\b", self.text)
         return parameter.default is None or bool(annotated or compared)
 
+    def looks_up(self, name: str) -> bool:
+        """Whether the module of the function asks which keys a dict, of this name by pattern, has."""
+        try:
+            text = inspect.getsource(inspect.getmodule(self.function) or self.function)
+        except (OSError, TypeError):
+            return False
+        return bool(re.search(rf"\b{name}\.(items|keys|get)\(|\bin (\w+\.)*{name}\b", text))
+
     def attributes(
         self, name: str, seen: frozenset[tuple[Function, str]] = frozenset()
     ) -> Mapping[str, bool]:

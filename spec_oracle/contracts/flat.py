@@ -6,6 +6,7 @@ output = my_sampler(batch.tokens, batch.ends, batch.target_probs, batch.sample_b
 return batch.from_padded(output)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,8 @@ class FlatBatch:
     ``tokens`` int64 [N]; ``draft_probs`` and ``target_probs`` [N, V], the distributions at the drafted
     tokens; ``bonus_probs`` [B, V], the target after each whole draft; ``all_target_probs`` [N + B, V], the
     target rows of each request and its bonus row; ``lengths`` int64 [B]; ``is_greedy`` bool [B]; ``width`` is
-    L + 1. Rows have the dtype that the adapter got.
+    L + 1; ``own`` are the generators of the requests that have one, by their number. Rows have the dtype that
+    the adapter got.
     """
 
     tokens: Tensor
@@ -32,6 +34,7 @@ class FlatBatch:
     lengths: Tensor
     is_greedy: Tensor
     width: int
+    own: Mapping[int, torch.Generator] | None = None
 
     @property
     def ends(self) -> Tensor:
@@ -60,11 +63,29 @@ class FlatBatch:
         return int(self.lengths.max())
 
     def sample_bonus(self) -> Tensor:
-        """Sample the bonus tokens int64 [B, 1], for samplers that take these from their caller."""
-        return contract.sample_bonus(self.bonus_probs, self.is_greedy if self.is_greedy.any() else None)
+        """Sample the bonus tokens int64 [B, 1], for samplers that take these from their caller.
+
+        Those of requests in ``own`` come from their generators, as from the engine's own sampler.
+        """
+        own, greedy = self.own or {}, self.is_greedy if self.is_greedy.any() else None
+        if not own:
+            return contract.sample_bonus(self.bonus_probs, greedy)
+        tokens = torch.empty(len(self.lengths), 1, dtype=torch.int64)
+        if others := [request for request in range(len(tokens)) if request not in own]:
+            tokens[others] = contract.sample_bonus(self.bonus_probs[others], self.is_greedy[others])
+        for request, generator in own.items():
+            row = self.bonus_probs[request]
+            tokens[request] = (
+                row.argmax()
+                if self.is_greedy[request]
+                else torch.multinomial(row, num_samples=1, generator=generator)
+            )
+        return tokens
 
     def generators(self, generator: Generator) -> dict[int, Generator]:
-        """Return a generator for each request, seeded anew in each call from ``generator``."""
+        """Return ``own`` where that is given, else one for each request, seeded anew from ``generator``."""
+        if self.own is not None:
+            return {**self.own}
         seeds = contract.fresh_seeds(generator, len(self.lengths))
         return {request: torch.Generator().manual_seed(seed) for request, seed in enumerate(seeds)}
 
@@ -80,11 +101,13 @@ def flat(
     target_probs: Tensor,
     draft_lengths: Tensor | None = None,
     is_greedy: Tensor | None = None,
+    *,
+    generators: Mapping[int, torch.Generator] | None = None,
 ) -> FlatBatch:
     """Lay a batch of the sampler contract end to end: [B, L], [B, L, V], [B, L+1, V].
 
     Request b has the first ``draft_lengths[b]`` of its drafted tokens, all L by default; no request is greedy
-    by default.
+    by default. ``generators`` are those of the requests that draw from their own.
     """
     batch, length = draft_tokens.shape
     lengths = torch.full((batch,), length) if draft_lengths is None else draft_lengths
@@ -99,4 +122,5 @@ def flat(
         lengths,
         torch.zeros(batch, dtype=torch.bool) if is_greedy is None else is_greedy,
         length + 1,
+        generators,
     )

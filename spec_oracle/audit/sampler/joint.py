@@ -53,6 +53,15 @@ CONFIRMING_TV: Final = 0.02
 CONFIRMING_SHARE: Final = 0.02  # Share of the budget that these samples may take.
 # Requests of one call of the screening; calls of the test that decides grow to ten times as many.
 SAMPLER_BATCH: Final = 1000
+ROUNDING_OF_SINGLES: Final = 1e-6  # TV of a right distribution whose rows were rounded to float32, at most.
+RIGHT_ALONE: Final = (
+    "one request alone was traced, and emits the target's distribution; the samples that contradict it come "
+    "from calls of many requests"
+)
+LOOK_AT_BATCHES: Final = (
+    "look at what the requests of one call share, random numbers above all, and at branches that only calls "
+    "of many requests, or only untraced calls, take"
+)
 SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
 
 
@@ -115,7 +124,8 @@ class OneCall:
         how["rest"], self.end = rest if self.subject.on_trees else None, ledger.due
         result = find(experiments, self.context, some, **how)
         is_sampled = bool(ledger.samples) and not ledger.found
-        return self._with_laws(result, ledger, calls.lengths) if is_sampled else result
+        result = self._with_laws(result, ledger, calls.lengths) if is_sampled else result
+        return self._wrong_together(result) if is_sampled and deciding <= self.laws.keys() else result
 
     def traced(self) -> LawResult:
         """Trace the random numbers on every instance; raise `NoEvidenceError` where that cannot be done."""
@@ -135,6 +145,14 @@ class OneCall:
         masses = dict(enumerate(law.extended().reshape(-1).tolist()))
         is_decided = not all(one.is_certain for one in self.known.values())
         return TracedOutcome(masses, is_decided=is_decided, guarded=guarded)
+
+    def _wrong_together(self, result: LawResult) -> LawResult:
+        """Say where to look where one request alone was traced, and only samples of many are wrong."""
+        gap = max(float(law.total_variation) for law in self.laws.values())
+        if result.status is not Status.FAILED or gap > ROUNDING_OF_SINGLES:
+            return result
+        notes = (*result.remarks.notes, RIGHT_ALONE)
+        return replace(result, remarks=replace(result.remarks, notes=notes, do=LOOK_AT_BATCHES))
 
     def _judged(self, _: Ledger, broken: Broken | None) -> LawResult:
         """Judge the laws that were traced; raise `NoEvidenceError` where they may not be those of a call."""

@@ -167,6 +167,36 @@ def test_the_branch_of_a_parameter_that_may_be_none_is_audited(folder, capsys, f
     assert (first, second) == ("lossless", verdict)
 
 
+LOOP = "for row, generator in generators.items()"
+
+
+@pytest.mark.parametrize(
+    ("loop", "status"),
+    [("for row, (_, generator) in enumerate(generators.items())", "failed"), (LOOP, "passed")],
+)
+def test_batches_in_which_some_requests_have_a_generator_are_audited(folder, loop, status):
+    """The place in the dict is the place in the batch only where every request has a generator."""
+    code = (folder / "flat_engine.py").read_text()
+    assert LOOP in code
+    (folder / "seeded.py").write_text(code.replace(LOOP, loop))
+    assert main(["init", "seeded:rejection_sample"]) == 0
+    options = AuditOptions(
+        array="torch", checks=("joint", "streams"), draft_length=1, budget=20.0, shrink=False
+    )
+    (subject,) = audit("seeded_adapter:verify", options=options).subjects
+    assert {check.name: str(check.status) for check in subject.checks}["streams"] == status
+
+
+def test_a_function_that_reads_every_generator_is_handed_all(folder):
+    code = (folder / "flat_engine.py").read_text()
+    code = code.replace(LOOP, "for row in range(len(generators))")
+    (folder / "listed.py").write_text(code.replace("generator=generator)", "generator=generators[row])"))
+    assert main(["init", "listed:rejection_sample"]) == 0
+    text = (folder / "listed_adapter.py").read_text()
+    assert "generators=generators,  # a generator a request" in text
+    assert "generators=None" not in text
+
+
 def test_none_is_audited_only_where_its_meaning_is_known(folder, capsys):
     (folder / "mine.py").write_text(
         "import torch\n\n\n"

@@ -56,3 +56,21 @@ def test_each_request_has_a_generator_of_its_own_which_differs_in_the_next_call(
     calls = [batch.generators(generator) for _ in range(2)]
     assert [list(made) for made in calls] == [[0, 1, 2]] * 2
     assert len({torch.rand(1, generator=one).item() for made in calls for one in made.values()}) == 6
+
+
+def test_requests_with_a_generator_draw_their_bonus_from_it_and_the_others_do_not():
+    def own():
+        return {request: torch.Generator().manual_seed(request) for request in (0, 2)}
+
+    def bonus(generators, seed):
+        torch.manual_seed(seed)
+        batch = flat(TOKENS, DRAFT, TARGET, generators=generators)
+        return batch.sample_bonus()[:, 0].tolist()
+
+    drawn = [bonus(own(), seed) for seed in range(20)]
+    assert {(one[0], one[2]) for one in drawn} == {(drawn[0][0], drawn[0][2])}
+    assert len({one[1] for one in drawn}) > 1
+    greedy = flat(TOKENS, DRAFT, TARGET, None, torch.tensor([True] * 3), generators=own())
+    assert torch.equal(greedy.sample_bonus()[:, 0], TARGET[:, 2].argmax(dim=1))
+    generators = own()
+    assert flat(TOKENS, DRAFT, TARGET, generators=generators).generators(torch.Generator()) == generators

@@ -13,10 +13,11 @@ from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
 from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.sampler.joint import OneCall, effort_of_samples
+from spec_oracle.audit.sampler.joint import LOOK_AT_BATCHES, RIGHT_ALONE, OneCall, effort_of_samples
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
@@ -225,3 +226,33 @@ def test_figures_come_from_samples_where_they_contradict_the_trace():
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "contradict the traced distribution" in found.remarks.notes[0]
     assert found.figures
+
+
+def one_race(draft_tokens, draft_probs, target_probs, generator):
+    """Take the noise of all corrections of a call from one row: each request alone is right."""
+    (batch, length, vocab), request = draft_probs.shape, np.arange(len(draft_tokens))
+    uniform, noise = generator.random((batch, length)), generator.standard_exponential((1, vocab))
+    drafted = request[:, None], np.arange(length), draft_tokens
+    accepts = (uniform * draft_probs[drafted] < target_probs[drafted]).cumprod(axis=1)
+    accepted, ends = accepts.sum(axis=1), np.zeros((batch, 1, vocab))
+    rows = np.maximum(target_probs - np.concatenate([draft_probs, ends], axis=1), 0)
+    out = np.full((batch, length + 1), -1)
+    out[:, :length] = np.where(accepts, draft_tokens, -1)
+    out[request, accepted] = (rows[request, accepted] / noise).argmax(axis=1)
+    return out, accepted
+
+
+@pytest.mark.parametrize("code", [one_race, right_alone])
+def test_what_is_wrong_of_many_requests_only_is_looked_for_there(code):
+    """The distribution of one request is right: nothing is wrong with how it accepts or corrects."""
+    options = AuditOptions(checks=("joint",), shrink=False)
+    (found,) = audit(sampler(code), options=options).subjects
+    assert found.verdict is SubjectVerdict.LOSSY
+    assert found.remarks.notes[-1] == RIGHT_ALONE
+    assert what_to_do(found) == LOOK_AT_BATCHES
+
+
+def test_what_is_wrong_of_one_request_is_looked_for_in_it():
+    found = only(audit(specimens()["always-accept"].function, options=SHORT))
+    assert RIGHT_ALONE not in found.remarks.notes
+    assert LOOK_AT_BATCHES not in what_to_do(found)
