@@ -85,7 +85,8 @@ class _Settings:
 
     def __init__(self) -> None:
         self.numpy: Any = sys.modules.get("numpy")
-        self.errors, self.filters = self.numpy and self.numpy.geterr(), [*warnings.filters]
+        self.errors: Any = self.numpy and self.numpy.geterr()
+        self.filters = [*warnings.filters]
         self.streams = sys.stdout, sys.stderr
 
     def set_back(self) -> None:
