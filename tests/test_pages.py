@@ -31,6 +31,7 @@ from spec_oracle.sweeps import Plan
 from spec_oracle.third_party.samplers.wheels import FOLDER_VARIABLE, cache_folder
 from spec_oracle.toy import Instance
 from tests.spec_oracle.servers.client.stand_in import StandIn, answering
+from tests.subjects import forget_modules_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -197,8 +198,7 @@ def folder(tmp_path, monkeypatch):
     for file, text in GIVEN.items():
         write(file, text)
     yield
-    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
-        del sys.modules[name]
+    forget_modules_of(tmp_path)
 
 
 @pytest.mark.parametrize(("page", "marker"), tuple(items()))

@@ -16,6 +16,7 @@ from unittest import mock
 from spec_oracle import threads
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.threads import Raising
 
 READ: Final = 10
 """Microseconds of a look at the clock: tracing looks once a random number or a comparison of one."""
@@ -60,7 +61,7 @@ def counted() -> Iterator[WorkClock]:
     the real clocks.
     """
     clock = WorkClock()
-    call, session, raising = SamplerCode.__call__, EngineCode.session, threads._as_errors  # noqa: SLF001
+    call, session, begin = SamplerCode.__call__, EngineCode.session, Raising.__enter__
     rows_along = EngineCode.rows_along
 
     def counted_call(code: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
@@ -76,15 +77,15 @@ def counted() -> Iterator[WorkClock]:
         clock.spend(calls * CALL * len(completion))
         return rows_along(code, prompt, completion)
 
-    def counted_raising() -> Any:
+    def counted_begin(block: Any) -> None:
         clock.spend(CALL)
-        return raising()
+        begin(block)
 
     with ExitStack() as patches:
         for owner, name, replacement in (
             (threads, "time", _REAL),
             (threads, "_LOOKS", LOOKS),
-            (threads, "_as_errors", counted_raising),
+            (Raising, "__enter__", counted_begin),
             (SamplerCode, "__call__", counted_call),
             (EngineCode, "session", counted_session),
             (EngineCode, "rows_along", counted_rows),

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from spec_oracle.cli import main
+from tests.subjects import forget_modules_of
 
 CODE = """
 import numpy as np
@@ -241,8 +242,7 @@ def folder(tmp_path_factory):
         (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main(["instance", "example", "--output", str(here / "toy.json")]) == 0
     yield here
-    for name in [name for name, module in sys.modules.items() if str(here) in str(module)]:
-        del sys.modules[name]
+    forget_modules_of(here)
 
 
 def test_at_least_120_wrong_inputs_are_tried():

@@ -1,8 +1,8 @@
 """A folder of a user, in which commands run."""
 
-import sys
-
 import pytest
+
+from tests.subjects import forget_modules_of
 
 
 @pytest.fixture
@@ -11,5 +11,4 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
-        del sys.modules[name]
+    forget_modules_of(tmp_path)

@@ -102,7 +102,7 @@ def test_the_price_of_doubt_is_none_without_doubt():
 
 @pytest.mark.parametrize(
     ("defect", "order"),
-    [("always-accept", "by p/q"), ("corrects-from-p", "by p/q"), ("temperature", "by p")],
+    [("always-accept", "by p/q"), *at_night(("corrects-from-p", "by p/q")), ("temperature", "by p")],
 )
 def test_a_defect_of_the_stated_size_is_found(defect, order):
     """As many tokens as state to detect what the order sees; two misses of 8 have a chance of 3e-5."""
@@ -115,7 +115,9 @@ def test_a_defect_of_the_stated_size_is_found(defect, order):
     assert sum(evidence.p_value <= RATE for evidence in found) >= 7
 
 
-@pytest.mark.parametrize(("defect", "kind"), [("sometimes", ACCEPTED), ("corrects-from-p", CORRECTED)])
+@pytest.mark.parametrize(
+    ("defect", "kind"), [("sometimes", ACCEPTED), *at_night(("corrects-from-p", CORRECTED))]
+)
 def test_a_bet_finds_the_size_that_it_states_with_fewer_tokens_than_counts_need(defect, kind):
     """Two misses of 8 have a chance of 3e-5."""
     p, q = rows(np.random.default_rng(99), 4000)

@@ -51,8 +51,7 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
     "name",
     [
         "conversation-keeps-its-last-tokens",
-        "session",
-        *at_night("conversation-prompts-in-chunks", "recurrent-engine"),
+        *at_night("session", "conversation-prompts-in-chunks", "recurrent-engine"),
     ],
 )
 def test_right_engines_pass(name, talks, monkeypatch):

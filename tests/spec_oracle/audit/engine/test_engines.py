@@ -282,7 +282,9 @@ def test_a_large_vocabulary_is_judged_by_bins():
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)
 
 
-@pytest.mark.parametrize(("engine", "wrong"), [(engines.Right, []), (engines.WrongLate, [24, 35, 47])])
+@pytest.mark.parametrize(
+    ("engine", "wrong"), [*at_night((engines.Right, [])), (engines.WrongLate, [24, 35, 47])]
+)
 def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
     """One run in a million fails; a place that is off by 0.15 is missed in one of a thousand."""
     context = Context(inputs=Inputs(prompts=((0,),)))

@@ -42,7 +42,7 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
-    "name", ["contiguous-first", "chunks-of-64", *at_night("four-drafts-a-time", "rows-of-float64")]
+    "name", ["contiguous-first", *at_night("chunks-of-64", "four-drafts-a-time", "rows-of-float64")]
 )
 def test_special_paths_are_no_defect(name):
     result = outcome(specimens()[f"shape-{name}"].function, shapes=6)

@@ -21,6 +21,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, drawing_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from tests.strategies import at_night
 
 INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
 LONGER = panel(3, 2, 1, 0)["good-draft"]
@@ -141,7 +142,7 @@ def test_code_that_emits_as_a_rule_is_compared_with_it(check):
 
 
 @pytest.mark.usefixtures("full_effort")
-@pytest.mark.parametrize(("check", "function"), [("calls", Remembering()), ("batch", sharing)])
+@pytest.mark.parametrize(("check", "function"), [("calls", Remembering()), *at_night(("batch", sharing))])
 def test_code_that_does_so_alone_is_judged_by_samples(check, function):
     result = after_joint(check, function)
     assert result.status is Status.FAILED

@@ -113,8 +113,12 @@ def test_noise_of_equal_requests_is_no_other_model():
 
 @pytest.mark.parametrize(
     ("served", "is_other"),
-    [(StandIn(shape="silent", serves="draft"), True), (StandIn("always-accept", shape="silent"), False)],
-    ids=["another model", "wrong verification"],
+    [
+        pytest.param(StandIn("always-accept", shape="silent"), False, id="wrong verification"),
+        pytest.param(
+            StandIn(shape="silent", serves="draft"), True, id="another model", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def test_without_probabilities_samples_of_one_token_tell(served, is_other):
     report, checks = audited(served, StandIn(draft=False, shape="openai", entropy=3), detect=0.1)

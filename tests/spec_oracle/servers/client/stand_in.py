@@ -20,6 +20,9 @@ from spec_oracle.servers.client.client import Client, Limits, Reply
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import RefusedError, ServerError
 
+Numbers = random.Random.__base__
+"""The same numbers as those of `random.Random`, which seeds itself twice and is made for each request."""
+
 END = 0
 """The token that ends a text."""
 
@@ -200,6 +203,10 @@ class StandIn:
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
             count += 1
+        if count == 1:  # as most requests are
+            return [sampled(self.law(context, body), rng.random(), self.vocab)], 0, 0
+        ends_late, stops = self.defect == "late-stop-token", body.get("stop")
+        misses_in_block = self.defect in {"misses-stops", "stops-text-only"}
 
         def token(law):
             return sampled(law, rng.random(), self.vocab)
@@ -211,11 +218,9 @@ class StandIn:
         def over(*, in_block=False):
             if len(tokens) >= count:
                 return True
-            late = self.defect == "late-stop-token" and len(tokens) > 2
-            if END in tokens and not late:
+            if END in tokens and not (ends_late and len(tokens) > 2):
                 return True
-            misses = in_block and self.defect in {"misses-stops", "stops-text-only"}
-            return not misses and self.stopped(tokens, body)
+            return bool(stops) and not (in_block and misses_in_block) and self.stopped(tokens, body)
 
         emit(token(self.law(context, body)))
         start = rng.getstate() if self.defect == "repeats-numbers" else None
@@ -278,6 +283,8 @@ class StandIn:
 
     def target(self, context, place, body):
         """Return the row of verification: of a smaller mode where a defect is planted."""
+        if not self.defect:
+            return self.law(context, body)
         skipped = self.defect.removeprefix("skips:")
         if skipped in body:
             body = {name: value for name, value in body.items() if name not in (skipped, "known")}
@@ -302,16 +309,16 @@ class StandIn:
         seed = body.get("seed")
         if seed is None:
             if self.defect == "same-seed":
-                return random.Random(1)
+                return Numbers(1)
             if self.defect == "shared-clock":  # requests within a moment share their randomness
                 moment, _ = self.last
                 if time.monotonic() - moment > self.size:
                     self.last = time.monotonic(), self.random.getrandbits(60)
-                return random.Random(self.last[1])
-            return random.Random(self.random.getrandbits(60))
+                return Numbers(self.last[1])
+            return Numbers(self.random.getrandbits(60))
         if self.defect == "ignores-seeds":
-            return random.Random(self.random.getrandbits(60))
-        return random.Random(seed // 2 if self.defect == "coarse-seeds" else seed)
+            return Numbers(self.random.getrandbits(60))
+        return Numbers(seed // 2 if self.defect == "coarse-seeds" else seed)
 
     def respond(self, path, body, name=""):  # noqa: PLR0911, PLR0912
         """Return (status, data) for a request; raises `DropError`."""
