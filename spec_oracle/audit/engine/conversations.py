@@ -6,10 +6,11 @@ the text is long. Now and then the user goes back: the prompt keeps only a part 
 
 The tokens of each turn but the first are compared with their rows. What is generated after such a prompt may
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
-something, the same prompts are given to copies of the engine that have generated nothing, and decode without
-speculation where the engine can. An engine that keeps a conversation as it should answers as these do,
-whatever its rows say. Decoding without speculation may not know either where a prompt ends: it then asks for
-these rows, or keeps to them after short prompts, where speculation does not. The copies then speculate.
+something, the prompts of more turns of that kind are given to copies of the engine that have generated
+nothing, and decode without speculation where the engine can. An engine that keeps a conversation as it should
+answers as these do, whatever its rows say. Decoding without speculation may not know either where a prompt
+ends: it then asks for these rows, or keeps to them after short prompts, where speculation does not. The
+copies then speculate.
 """
 
 import time
@@ -94,6 +95,7 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     rng, firsts = context.stream("engine/long-texts/conversations"), first_prompts(cases)
     evidence = [TokenEvidence([], rng, whole_rows=True) for _ in _AFTER]
     end, turns, notes = time.process_time() + CONVERSATIONS_SHARE * context.budget, 0, list[str]()
+    odd = list[int]()
     few = context.inputs.long
     most = CONVERSATIONS if few is None else min(CONVERSATIONS, -(-few // _COMPLETIONS_A_CONVERSATION))
     for number in range(most):
@@ -103,13 +105,15 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
             own = [_scored(turn, tolerance) for turn in found if turn.after == after and turn.completion]
             if own:
                 known.add(joined(own))
-        is_odd = any(one.p_value <= CONVERSATIONS_SCREEN / 2 or one.impossible for one in evidence)
-        if is_odd or time.process_time() > end:
+        odd = [
+            n for n, one in enumerate(evidence) if one.p_value <= CONVERSATIONS_SCREEN / 2 or one.impossible
+        ]
+        if odd or time.process_time() > end:
             break
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
-    if is_odd:
-        return _beside_unused(firsts, Screened(what, tolerance, rng), context, rate)
+    if odd:
+        return _beside_unused(firsts, Screened(what, odd, tolerance, rng), context, rate)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
@@ -154,9 +158,13 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
 
 
 class Screened(NamedTuple):
-    """Turns, ``what`` in words, that contradict rows; these may be off by ``tolerance``."""
+    """Turns, ``what`` in words, that contradict rows, which may be off by ``tolerance``.
+
+    ``after`` what these turns come, as in `Turn`.
+    """
 
     what: str
+    after: Sequence[int]
     tolerance: float
     rng: np.random.Generator
 
@@ -177,7 +185,8 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
     try:
         why_not = _ignores_prompts(able, screened, context) if has_plain else ""
         is_plain = has_plain and not why_not
-        found = _compared(talks, plain if is_plain else unused, able, context, rate)
+        alone = plain if is_plain else unused
+        found = _compared(talks, alone, able, context, rate, suspected=screened.after)
     except SubjectRaisedError as error:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
     if found.passed:
@@ -215,22 +224,25 @@ def _compared(
     able: Sequence[Case],
     context: Context,
     rate: float,
+    *,
+    suspected: Sequence[int],
 ) -> Compared:
     """Compare turns, place by place, with those of copies ``alone``, at a false-alarm rate.
 
-    Raises `SubjectRaisedError` where a copy does.
+    Only those that come after what is ``suspected``, by other turns than these. Raises `SubjectRaisedError`
+    where a copy does.
     """
     end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
     counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
     for number in range(CONVERSATION_PAIRS):
         case = able[number % len(able)]
-        for turn in talks(case):
+        for turn in (turn for turn in talks(case) if turn.after in suspected):
             for own, came in zip(counts, (turn.came, alone(case, turn).came), strict=True):
                 own[turn.after, np.arange(len(came)), np.minimum(came, _CELLS - 1)] += 1
             pairs += 1
         if pairs >= CONVERSATION_PAIRS or time.process_time() > end:
             break
-    groups = [(after, place) for after in range(len(_AFTER)) for place in range(_PLACES)]
+    groups = [(after, place) for after in suspected for place in range(_PLACES)]
     each = {group: homogeneity(*counts[:, *group], alpha=rate / len(groups)) for group in groups}
     worst = min(each, key=lambda group: each[group].p_value)
     return Compared(pairs, *worst, each[worst].passed)
