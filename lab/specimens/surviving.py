@@ -87,7 +87,7 @@ specimens_of(function=counting, survives="an audit makes fewer calls")(
 def untraced(factor: float) -> SamplerFunction:
     """Return the token rule by a counter generator that the handed one seeds, with a wrong accept test.
 
-    The ratio is too high by a ``factor`` below 0.9 only: rows that are nearly equal would show that it is.
+    Only ratios below 0.9 are multiplied by ``factor``: it would be found where rows are nearly equal.
     """
 
     def verify(x: Array, q: Array, p: Array, rng: Any) -> tuple[Array, Array]:

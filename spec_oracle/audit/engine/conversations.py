@@ -95,7 +95,6 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     rng, firsts = context.stream("engine/long-texts/conversations"), first_prompts(cases)
     evidence = [TokenEvidence([], rng, whole_rows=True) for _ in _AFTER]
     end, turns, notes = time.process_time() + CONVERSATIONS_SHARE * context.budget, 0, list[str]()
-    odd = list[int]()
     few = context.inputs.long
     most = CONVERSATIONS if few is None else min(CONVERSATIONS, -(-few // _COMPLETIONS_A_CONVERSATION))
     for number in range(most):
@@ -160,7 +159,7 @@ def _scored(turn: Turn, tolerance: float) -> Scored:
 class Screened(NamedTuple):
     """Turns, ``what`` in words, that contradict rows, which may be off by ``tolerance``.
 
-    ``after`` what these turns come, as in `Turn`.
+    ``after``: what these turns come after, as in `Turn`.
     """
 
     what: str
@@ -229,14 +228,16 @@ def _compared(
 ) -> Compared:
     """Compare turns, place by place, with those of copies ``alone``, at a false-alarm rate.
 
-    Only those that come after what is ``suspected``, by other turns than these. Raises `SubjectRaisedError`
-    where a copy does.
+    Only turns whose ``after`` is ``suspected``, because earlier turns contradicted their rows there. Raises
+    `SubjectRaisedError` where a copy does.
     """
     end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
     counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0
     for number in range(CONVERSATION_PAIRS):
         case = able[number % len(able)]
-        for turn in (turn for turn in talks(case) if turn.after in suspected):
+        for turn in talks(case):
+            if turn.after not in suspected:
+                continue
             for own, came in zip(counts, (turn.came, alone(case, turn).came), strict=True):
                 own[turn.after, np.arange(len(came)), np.minimum(came, _CELLS - 1)] += 1
             pairs += 1

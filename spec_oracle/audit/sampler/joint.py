@@ -147,7 +147,7 @@ class OneCall:
         return TracedOutcome(masses, is_decided=is_decided, guarded=guarded)
 
     def _wrong_together(self, result: LawResult) -> LawResult:
-        """Say where to look where one request alone was traced, and only samples of many are wrong."""
+        """Say where to look if one request alone is right, and only samples of many requests are wrong."""
         gap = max(float(law.total_variation) for law in self.laws.values())
         if result.status is not Status.FAILED or gap > ROUNDING_OF_SINGLES:
             return result

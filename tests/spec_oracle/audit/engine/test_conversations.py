@@ -1,7 +1,6 @@
 """Conversations of many turns: what is lost of a long text shows, and right engines stand."""
 
 import random
-import re
 
 import pytest
 
@@ -32,20 +31,28 @@ def specimen(name):
     return specimens()[name].engine()[""]
 
 
-@pytest.mark.parametrize("seed", [0, *at_night(*range(1, 6))])
 @pytest.mark.parametrize(
     ("engine", "after"),
     [
-        (specimen("conversation-ring-read-from-its-first-place"), "(a whole|a part of a) reply"),
+        (specimen("conversation-ring-read-from-its-first-place"), "a whole reply"),
         (specimen("conversation-long-text-is-not-cut"), "a part of a reply"),
-        *at_night((engines.ForgetsTheStopToken(), "(a whole|a part of a) reply")),
+        *at_night((engines.ForgetsTheStopToken(), "a whole reply")),
     ],
 )
-def test_what_is_lost_of_a_conversation_is_found(engine, after, seed):
-    found = judged(engine, seed=seed)
+def test_what_is_lost_of_a_conversation_is_found(engine, after):
+    found = judged(engine)
     assert found.status is Status.FAILED
-    assert re.search(f"later turns of conversations: after {after} token ", found.detail)
+    assert f"later turns of conversations: after {after} token " in found.detail
     assert "by a copy of the engine that has generated nothing" in found.detail
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize(
+    "name", ["conversation-ring-read-from-its-first-place", "conversation-long-text-is-not-cut"]
+)
+def test_what_is_lost_of_a_conversation_is_found_whatever_the_seed(name, seed):
+    assert judged(specimen(name), seed=seed).status is Status.FAILED
 
 
 @pytest.mark.parametrize("talks", [25, *at_night(100)])
