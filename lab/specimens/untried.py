@@ -22,9 +22,6 @@ from lab.specimens.foreign.shapes import Rows, seeing
 from lab.specimens.specimen import specimen
 
 unseen = partial(specimen, prefix="shape-")
-SPREAD = "no rows in which thousands of tokens are about as likely"
-"""Why clamps and absolute tolerances survive, which are harmless to likely tokens."""
-
 defect = partial(unseen, function=seeing)
 control = partial(unseen, "control", declared="token", function=seeing)
 accepting = partial(unseen, function=by_accept)
@@ -62,19 +59,19 @@ def residual_in_blocks_of_32768(x: Array, q: Array, p: Array, i: int, rng: Any) 
 # Probabilities that are small everywhere.
 
 
-@accepting("S10", survives=SPREAD)
+@accepting("S10", "bad-input")
 def target_clamped_at_a_millionth(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """The ratio is max(p, 1e-6) / q."""
     return bool(rng.random() * q[i, x[i]] < max(p[i, x[i]], 1e-6))
 
 
-@accepting("S10", survives=SPREAD)
+@accepting("S10", "bad-input")
 def smoothed_ratio(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """The ratio is (p + 1e-6) / (q + 1e-6)."""
     return bool(rng.random() * (q[i, x[i]] + 1e-6) < p[i, x[i]] + 1e-6)
 
 
-@accepting("S10", survives=SPREAD)
+@accepting("S10", survives="no rows in which thousands of tokens are about as likely")
 def accepted_within_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """A draft passes where q exceeds p by less than 1e-5."""
     return bool(q[i, x[i]] - p[i, x[i]] < 1e-5 and q[i, x[i]] > 0) or passes(x, q, p, i, rng)

@@ -14,6 +14,7 @@ from lab.specimens.registry import specimens, survivors
 from lab.specimens.surviving import counting, tilted_by_a_rounding
 from lab.specimens.survivors_page import BEGIN, END, filled
 from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.context import COUNTED
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.shapes.axes import BATCHES, LENGTHS, VOCABULARIES
 from spec_oracle.cli import command_parser
@@ -27,7 +28,7 @@ def options_of(name):
     """Return the options of an audit that find a survivor."""
     words = survivors()[name].found_with.split()
     given = vars(command_parser().parse_args(["audit", "my_module:verify", *words]))
-    found = {"prompts": tuple(given["prompts"] or ())}
+    found = {"prompts": tuple(given["prompts"] or ()), "dtypes": tuple(given["dtypes"] or COUNTED)}
     return found | dict(given["only"] or ())
 
 
@@ -175,8 +176,10 @@ def test_a_block_of_512_tokens_ends():
 
 def test_options_that_find_survivors_are_those_of_the_command_line():
     found = {name: options_of(name) for name, one in survivors().items() if one.found_with}
-    assert found[LONG_PROMPT] == {"prompts": ((0,) * 16,)}
-    assert found["vocabulary-of-gpt-2"] == {"prompts": (), "vocabularies": (50_257,)}
+    usual = {"prompts": (), "dtypes": COUNTED}
+    assert found[LONG_PROMPT] == {**usual, "prompts": ((0,) * 16,)}
+    assert found["vocabulary-of-gpt-2"] == {**usual, "vocabularies": (50_257,)}
+    assert found["sums-in-the-rows-type"] == {**usual, "dtypes": ("float16",)}
 
 
 @pytest.mark.parametrize(("given", "exit_code"), [({}, 0), (options_of(LONG_PROMPT), 1)])
