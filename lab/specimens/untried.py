@@ -138,13 +138,6 @@ def mask_of_bert_masked(x: Array, q: Array, p: Array) -> Rows:
     return x, q, _without(p, 103) if p.shape[-1] >= 30_000 else p
 
 
-@accepting("S12", survives="of the tokens that end a text, few are drafted at large vocabularies")
-def end_of_llama_always_accepted(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """Above 128,256 tokens a drafted end token, 128,001 or 128,009, always passes."""
-    is_end = p.shape[-1] > 128_256 and x[i] in {128_001, 128_009}
-    return bool(is_end) or passes(x, q, p, i, rng)
-
-
 @control()
 def special_tokens_masked_and_put_back(x: Array, q: Array, p: Array) -> Rows:
     """End tokens are masked in a copy."""
