@@ -58,6 +58,16 @@ Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
 """(log-probabilities, sampling, how many were asked for, their error in nats); None if they are too few."""
 
 
+def likeliest(logs: Logs, listed: int, sampled: Token) -> dict[Token, float]:
+    """Return the likeliest of the tokens that are listed where one was ``sampled``.
+
+    Servers list the sampled token beside the likeliest ones even if it is none of them: what is listed must
+    not depend on it.
+    """
+    order = sorted(logs, key=lambda token: (-logs[token], token == sampled))
+    return {token: logs[token] for token in order[:listed]}
+
+
 def as_sampled(logs: Logs, _: Sampling, listed: int, error: float) -> Distribution | None:
     """Take probabilities as they are. A list shorter than was asked for holds all that can be sampled."""
     tokens, masses = _sorted(logs)

@@ -353,6 +353,38 @@ def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
     )
 
 
+def with_the_likeliest(line, count):
+    """The same completion with ``count`` tokens a row, and the sampled one beside them, as of vLLM."""
+    found = dict(line)
+    for name in ("rows", "draft_rows"):
+        found[name] = [
+            {
+                token: row[token]
+                for token in {*sorted(row, key=row.__getitem__)[len(row) - count :], sampled} & {*row}
+            }
+            for row, sampled in zip(line[name], line["tokens"], strict=True)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("defect", "code"), [("", 0), ("always-accept", 1)])
+def test_the_sampled_token_may_be_listed_beside_the_likeliest_ones(defect, code, count, tmp_path, capsys):
+    """What is listed must not depend on what was sampled: else no token comes that is not listed."""
+    found = [with_the_likeliest(line, count) for line in lines(200, defect)]
+    assert {len(row) for line in found for row in line["rows"]} == {count, count + 1}
+    found, _, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.3")
+    assert found == code
+    assert checks["logprobs"]["status"] == "passed"
+
+
+def test_rows_of_the_sampled_tokens_alone_are_none(tmp_path, capsys):
+    """With ``logprobs=0`` vLLM lists the sampled token alone: that says nothing of what else could come."""
+    file = written(tmp_path / "some.jsonl", [with_the_likeliest(line, 0) for line in lines(30)])
+    assert main(["audit-transcripts", file]) == 3
+    assert "rows: they list the sampled tokens alone" in capsys.readouterr().err
+
+
 class Hotter(StandIn):
     """Samples at four times the temperature."""
 
