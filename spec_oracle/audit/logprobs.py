@@ -122,10 +122,11 @@ def _nucleus(law: NDArray[np.float64], top_p: float, error: float) -> int | None
     return kept if is_known else None
 
 
+UNFILTERED: Final = "before sampling filters"
 READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
     {
         "after sampling filters": as_sampled,
-        "before sampling filters": unfiltered,
+        UNFILTERED: unfiltered,
         "before sampling filters, which the server ignores": partial(unfiltered, filters=False),
     }
 )
