@@ -109,8 +109,11 @@ def unfiltered(
 
 
 def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
-    """Return tokens and probabilities, the most probable first."""
-    tokens = tuple(sorted(logs, key=lambda token: -logs[token]))
+    """Return tokens and probabilities, the most probable first.
+
+    Of tokens that tie the order is that of their ids: servers may list the sampled one first.
+    """
+    tokens = tuple(sorted(logs, key=lambda token: (-logs[token], str(token))))
     return tokens, np.exp([logs[token] for token in tokens])
 
 

@@ -353,6 +353,13 @@ def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
     )
 
 
+class Tied(StandIn):
+    """Its weights are powers of two."""
+
+    def weights(self, context, model):
+        return [2.0 ** round(math.log2(w)) for w in super().weights(context, model)]
+
+
 def with_the_likeliest(line, count):
     """The same completion with ``count`` tokens a row, and the sampled one beside them, as of vLLM."""
     found = dict(line)
@@ -376,6 +383,18 @@ def test_the_sampled_token_may_be_listed_beside_the_likeliest_ones(defect, code,
     found, _, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.3")
     assert found == code
     assert checks["logprobs"]["status"] == "passed"
+
+
+@pytest.mark.parametrize("defect", ["", "always-accept"])
+def test_the_sampled_token_may_be_listed_first_of_those_that_tie(defect, tmp_path, capsys):
+    """Logits of bfloat16 often tie; the order of tokens must not depend on what was sampled."""
+    model = Tied(defect)
+    found = lines(200, model=model)
+    for line in found:
+        pairs = zip(line["rows"], line["tokens"], strict=True)
+        line["rows"] = [{sampled: row[sampled], **row} for row, sampled in pairs]
+    code, _, _ = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.4")
+    assert code == (1 if defect else 0)
 
 
 def unfiltered_lines(listed, fields, defect=""):
