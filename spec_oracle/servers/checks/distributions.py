@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.logprobs import (
-    NEGLIGIBLE,
-    READINGS,
-    SEEN_MASS,
-    UNFILTERED,
-    Distribution,
-    Logs,
-    difference,
-)
+from spec_oracle.audit.logprobs import NEGLIGIBLE, READINGS, SEEN_MASS, Distribution, Logs, difference
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Prompt, Token
 from spec_oracle.errors import InvalidInputError
@@ -158,13 +150,7 @@ class Distributions:
 
     def most_likely_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> str:
         """Return the name of the reading under which tokens after known prefixes are most probable."""
-        some = self.unfiltered(samples) or samples
-        return max(READINGS, key=lambda reading: self._log_likelihood(reading, some))
-
-    def unfiltered(self, samples: Sequence[tuple[Prefix, Token]]) -> list[tuple[Prefix, Token]]:
-        """Return the samples whose lists are long enough for a reading before temperature and filters."""
-        error = self.rounding
-        return [one for one in samples if self._read(self.logs[one[0]], UNFILTERED, error) is not None]
+        return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
 
     def near(self) -> list[Prefix]:
         """Return the prompts, and the most likely prefixes of one more token; none that ends a completion."""

@@ -309,9 +309,10 @@ def _reading(transcripts: Sequence[Transcript], reference: Distributions) -> boo
         has_rows = any(some.rows for some in transcripts)
         are = "they list the sampled tokens alone" if has_rows else "the file holds none"
         raise InvalidInputError(f"rows: {are}; give a reference by --server URL or --model NAME")
-    reference.logs = logs
-    reference.reading = reference.most_likely_reading(several)
-    return bool(reference.unfiltered(several))
+    reference.logs, reference.reading = logs, UNFILTERED
+    known = [one for one in several if reference.after(one[0]) is not None]
+    reference.reading = reference.most_likely_reading(known or several)
+    return bool(known)
 
 
 @dataclass
