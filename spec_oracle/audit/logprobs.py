@@ -58,6 +58,16 @@ Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
 """(log-probabilities, sampling, how many were asked for, their error in nats); None if they are too few."""
 
 
+def likeliest(logs: Logs, listed: int, sampled: Token) -> dict[Token, float]:
+    """Return the likeliest of the tokens that are listed where one was ``sampled``.
+
+    Servers list the sampled token beside the likeliest ones even if it is none of them: what is listed must
+    not depend on it.
+    """
+    order = sorted(logs, key=lambda token: (-logs[token], token == sampled))
+    return {token: logs[token] for token in order[:listed]}
+
+
 def as_sampled(logs: Logs, _: Sampling, listed: int, error: float) -> Distribution | None:
     """Take probabilities as they are. A list shorter than was asked for holds all that can be sampled."""
     tokens, masses = _sorted(logs)
@@ -99,8 +109,11 @@ def unfiltered(
 
 
 def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
-    """Return tokens and probabilities, the most probable first."""
-    tokens = tuple(sorted(logs, key=lambda token: -logs[token]))
+    """Return tokens and probabilities, the most probable first.
+
+    Of tokens that tie the order is that of their ids: servers may list the sampled one first.
+    """
+    tokens = tuple(sorted(logs, key=lambda token: (-logs[token], str(token))))
     return tokens, np.exp([logs[token] for token in tokens])
 
 
@@ -112,10 +125,11 @@ def _nucleus(law: NDArray[np.float64], top_p: float, error: float) -> int | None
     return kept if is_known else None
 
 
+UNFILTERED: Final = "before sampling filters"
 READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
     {
         "after sampling filters": as_sampled,
-        "before sampling filters": unfiltered,
+        UNFILTERED: unfiltered,
         "before sampling filters, which the server ignores": partial(unfiltered, filters=False),
     }
 )

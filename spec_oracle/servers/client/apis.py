@@ -14,10 +14,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import nlargest
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
+from spec_oracle.audit.logprobs import likeliest
 from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.servers.client.client import Request
 from spec_oracle.servers.contract import Ask, DraftCounts, Json, ServerError
@@ -245,21 +245,15 @@ class Scoring:
         return Request(plain.path, plain.body, is_probe)
 
     def read(self, data: Json, text: Text, listed: int) -> list[Listed]:
-        """Return the log-probabilities listed at each token; raises `ServerError` if there are no scores.
-
-        The token of the text is listed beside the most probable ones even if it is none of them. It is left
-        out then: what is listed must not depend on it.
-        """
+        """Return the likeliest tokens at each token; raises `ServerError` if there are no scores."""
         try:
             rows = [*self.rows(data, text)]
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise ServerError(f"no scores of a prompt: {type(error).__name__}: {error}") from None
         if len(rows) > len(text):
             raise ServerError(f"{len(rows)} scores of a prompt of {len(text)} tokens")
-        found = [
-            row and {token: row[token] for token in nlargest(listed, row, key=row.__getitem__)}
-            for row in rows
-        ]
+        known = text[len(text) - len(rows) :]
+        found = [row and likeliest(row, listed, token) for row, token in zip(rows, known, strict=True)]
         return [*[None] * (len(text) - len(found)), *found]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ import scipy
 
 from spec_oracle.arrays import Booleans
 from spec_oracle.audit import effort
-from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs, difference
+from spec_oracle.audit.logprobs import NEGLIGIBLE, UNFILTERED, Distribution, Logs, difference, likeliest
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
@@ -37,7 +38,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.distributions import Distributions, Rows
+from spec_oracle.servers.checks.distributions import SHOWN, Distributions, Rows, rounding
 from spec_oracle.servers.checks.logprobs import WRONG_SCORES
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, result_of_distances
@@ -58,7 +59,10 @@ KEPT, MOST_KEPT = 4, 20_000
 """Rows that are kept of a completion, and of all."""
 AT_ONCE: Final = 16
 """Completions that are judged together, in a fraction of the time that each alone takes."""
-OLDEST: Final = "before sampling filters"
+SHORT: Final = "rows as short as these do not tell whether they are before or after temperature and filters"
+LONGER: Final = (
+    "record rows after temperature and filters (vLLM: --logprobs-mode processed_logprobs), or longer ones"
+)
 
 FACTORS: Final = np.geomspace(0.4, 2.5, 47)
 """Of the temperature on record, 4 % apart."""
@@ -96,7 +100,9 @@ class Transcripts:
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
         noise = max(noise, *(some.noise for some in transcripts))
-        listed = max((len(row) for some in transcripts for row in some.rows if row), default=0)
+        self._listed = {name: _listed(transcripts, name, noise) for name in ("rows", "draft_rows")}
+        transcripts = [self._cut(some) for some in transcripts]
+        listed = self._listed["rows"]
 
         def unasked() -> Distributions:
             """Return distributions that only the file knows."""
@@ -116,16 +122,17 @@ class Transcripts:
         self._waiting: list[tuple[Scored, Scored]] = []
         self._scored: list[Scored] = []
         self.copies, self._heats = Copies(), stream(seed, "transcripts/temperatures")
-        self._recorded, self._distances = None, Distances()
+        self._recorded, self._distances, self._is_sure = None, Distances(), True
         self._kept, self._logprobs = _KeptRows(5 * noise), _Logprobs(NEGLIGIBLE + 5 * noise)
         if rows is not None:
-            reference.reading = OLDEST
+            reference.reading = UNFILTERED
         elif not self._is_served:
-            reference.reading = _reading(transcripts, reference)
+            self._is_sure = _reading(transcripts, reference)
         if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
             self._recorded = unasked()
             self._recorded.noise = noise
-            self._recorded.reading = _reading(transcripts, self._recorded)
+            if not _reading(transcripts, self._recorded):
+                self._recorded = None
 
     def add(self, transcript: Transcript) -> None:
         """Judge one more; raises `InvalidInputError` if its sampling differs from that of the first."""
@@ -133,7 +140,7 @@ class Transcripts:
             raise InvalidInputError(
                 "sampling: it differs from that of the first completion; use a file for each"
             )
-        reference = self.judged.distributions
+        transcript, reference = self._cut(transcript), self.judged.distributions
         reference.noise = max(reference.noise, transcript.noise)
         self._fill(transcript)
         scored = self.judged.scored(0, transcript.tokens, start=0)
@@ -152,6 +159,16 @@ class Transcripts:
                 self._logprobs.add(log, transcript.tokens[place], row, reference.after(prefix))
         if len(self._waiting) == AT_ONCE:
             self._judge()
+
+    def _cut(self, transcript: Transcript) -> Transcript:
+        """Return a transcript whose rows list no token only because it was sampled."""
+
+        def cut(name: str) -> tuple[Logs | None, ...]:
+            rows, listed = getattr(transcript, name), self._listed[name]
+            pairs = zip(rows, transcript.tokens, strict=True) if rows else ()
+            return tuple(row and likeliest(row, listed, token) for row, token in pairs)
+
+        return replace(transcript, rows=cut("rows"), draft_rows=cut("draft_rows"))
 
     def _fill(self, transcript: Transcript) -> None:
         """Replace the known distributions by those of one transcript."""
@@ -224,6 +241,10 @@ class Transcripts:
             recorded = self.sampling.temperature
             said = f"they are as if sampled at temperature {heat * recorded:.2g}, not {recorded:g}"
             tokens = replace(tokens, detail=f"{tokens.detail}; {said}")
+        if is_wrong and not self._is_sure:
+            remarks = replace(tokens.remarks, do=LONGER)
+            detail = f"{SHORT}; if after, {tokens.detail}"
+            tokens = replace(tokens, status=Status.INCONCLUSIVE, detail=detail, remarks=remarks)
         if copies:
             status = Status.INCONCLUSIVE if tokens.status is Status.PASSED else tokens.status
             tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")
@@ -251,12 +272,31 @@ class Transcripts:
         )
 
 
+def _listed(transcripts: Sequence[Transcript], name: str, noise: float) -> int:
+    """Return how many tokens rows list, but for a sampled token that is listed beside the likeliest ones.
+
+    The shortest of the rows that leave some out says so. More than any has, where none does; 0 where each
+    has nothing but the sampled token.
+    """
+    rows: list[tuple[Logs, Token]] = [
+        (row, token)
+        for some in transcripts
+        for row, token in zip(getattr(some, name), some.tokens, strict=False)
+        if row
+    ]
+    error = noise + rounding(islice((log for row, _ in rows for log in row.values()), SHOWN))
+    cut = [len(row) for row, _ in rows if sum(map(math.exp, row.values())) < 1 - math.expm1(error)]
+    if cut and all(row.keys() == {token} for row, token in rows):
+        return 0
+    return min(cut) if cut else 1 + max((len(row) for row, _ in rows), default=0)
+
+
 def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:
     return {(0, tuple(tokens[:place])): row for place, row in enumerate(rows)}
 
 
-def _reading(transcripts: Sequence[Transcript], reference: Distributions) -> str:
-    """Return the reading of recorded rows by which the first completions are most probable."""
+def _reading(transcripts: Sequence[Transcript], reference: Distributions) -> bool:
+    """Read recorded rows as the first completions are most probable; return whether rows are long enough."""
     several: list[tuple[Prefix, Token]] = []
     logs: dict[Prefix, Logs | None] = {}
     for number, some in enumerate(transcripts[: effort.SERVER_READING_SAMPLES]):
@@ -266,9 +306,13 @@ def _reading(transcripts: Sequence[Transcript], reference: Distributions) -> str
                 logs[prefix] = row
                 several.append((prefix, some.tokens[place]))
     if not several:
-        raise InvalidInputError("rows: the file holds none; give a reference by --server URL or --model NAME")
-    reference.logs = logs
-    return reference.most_likely_reading(several)
+        has_rows = any(some.rows for some in transcripts)
+        are = "they list the sampled tokens alone" if has_rows else "the file holds none"
+        raise InvalidInputError(f"rows: {are}; give a reference by --server URL or --model NAME")
+    reference.logs, reference.reading = logs, UNFILTERED
+    known = [one for one in several if reference.after(one[0]) is not None]
+    reference.reading = reference.most_likely_reading(known or several)
+    return bool(known)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from lab.benchmarks import loopback
 from lab.benchmarks.loopback import DropError
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.client.apis import LlamaCpp, OpenAI, drafts_counted, read
+from spec_oracle.servers.client.apis import SCORINGS, LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import PROMPTS, connect
 from spec_oracle.servers.contract import Ask, DraftCounts, RefusedError, ServerError
@@ -175,3 +175,11 @@ def test_seeds_that_repeat_are_known(defect, repeats):
 )
 def test_counters_of_drafts(page, drafts):
     assert drafts_counted(page) == DraftCounts(*drafts)
+
+
+@pytest.mark.parametrize(("token", "listed"), [(3, {1, 2}), (1, {1, 2})])
+def test_scores_list_no_token_only_because_it_came(token, listed):
+    """Token 3 is as likely as token 2, as logits of bfloat16 often are, but not listed unless it came."""
+    row = {str(one): {"logprob": log} for one, log in {token: -1.5, 1: -0.5, 2: -1.5}.items()}
+    data = {"choices": [{"prompt_logprobs": [None, row]}]}
+    assert SCORINGS[0].read(data, (7, token), 2)[1].keys() == listed

@@ -19,12 +19,12 @@ from tests.strategies import at_night, by_day
 BODY = {"temperature": 1.0, "top_k": 0}
 
 
-def lines(count, defect="", *, rows=True, model=None, **changes):
-    """Completions of the stand-in with the rows of its models, and what it reports of them."""
+def lines(count, defect="", *, rows=True, model=None, asked=BODY, **changes):
+    """Completions of the stand-in with the rows of its models at `BODY`, and what it reports of them."""
     model, found = model or StandIn(defect), []
     for _ in range(count):
         prompt = (1, 2)
-        tokens, _, _ = model.text(prompt, 64, BODY)
+        tokens, _, _ = model.text(prompt, 64, asked)
         places = [(*prompt, *tokens[:place]) for place in range(len(tokens))]
 
         def listed(which, places=places):
@@ -351,6 +351,83 @@ def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
     assert (
         "nats after equal prompts and tokens: tokens are missing from the file" in checks["model"]["detail"]
     )
+
+
+class Tied(StandIn):
+    """Its weights are powers of two."""
+
+    def weights(self, context, model):
+        return [2.0 ** round(math.log2(w)) for w in super().weights(context, model)]
+
+
+def with_the_likeliest(line, count):
+    """The same completion with ``count`` tokens a row, and the sampled one beside them, as of vLLM."""
+    found = dict(line)
+    for name in ("rows", "draft_rows"):
+        found[name] = [
+            {
+                token: row[token]
+                for token in {*sorted(row, key=row.__getitem__)[len(row) - count :], sampled} & {*row}
+            }
+            for row, sampled in zip(line[name], line["tokens"], strict=True)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("defect", "code"), [("", 0), ("always-accept", 1)])
+def test_the_sampled_token_may_be_listed_beside_the_likeliest_ones(defect, code, count, tmp_path, capsys):
+    """What is listed must not depend on what was sampled: else no token comes that is not listed."""
+    found = [with_the_likeliest(line, count) for line in lines(200, defect)]
+    assert {len(row) for line in found for row in line["rows"]} == {count, count + 1}
+    found, _, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.3")
+    assert found == code
+    assert checks["logprobs"]["status"] == "passed"
+
+
+@pytest.mark.parametrize("defect", ["", "always-accept"])
+def test_the_sampled_token_may_be_listed_first_of_those_that_tie(defect, tmp_path, capsys):
+    """Logits of bfloat16 often tie; the order of tokens must not depend on what was sampled."""
+    model = Tied(defect)
+    found = lines(200, model=model)
+    for line in found:
+        pairs = zip(line["rows"], line["tokens"], strict=True)
+        line["rows"] = [{sampled: row[sampled], **row} for row, sampled in pairs]
+    code, _, _ = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.4")
+    assert code == (1 if defect else 0)
+
+
+def unfiltered_lines(listed, fields, defect=""):
+    """Completions under sampling fields, and the likeliest tokens of rows before these, as of vLLM."""
+    found = lines(200, defect, asked=BODY | fields, sampling={"temperature": 1.0, **fields})
+    return [with_the_likeliest(line, listed) for line in found]
+
+
+TOO_SHORT = [{"temperature": 0.7}, {"temperature": 1.4}, {"temperature": 0.7, "top_p": 0.6}]
+ENOUGH = [({"temperature": 0.7}, 8), ({"temperature": 0.7, "top_p": 0.6}, 8), ({"top_p": 0.6}, 4)]
+
+
+@pytest.mark.parametrize("fields", TOO_SHORT)
+def test_rows_that_are_too_short_for_a_temperature_do_not_accuse(fields, tmp_path, capsys):
+    """Whether they are before or after the temperature is not known; read as after it they differ."""
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(4, fields))
+    code, _, checks = report(capsys, file, "--detect", "0.4")
+    assert code == 2
+    assert "do not tell whether they are before or after temperature" in checks["long-texts"]["detail"]
+
+
+@pytest.mark.parametrize(("fields", "listed"), ENOUGH)
+@pytest.mark.parametrize("defect", ["", "always-accept"])
+def test_rows_before_temperature_and_filters_are_read_as_such(fields, listed, defect, tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, defect))
+    assert report(capsys, file, "--detect", "0.4")[0] == (1 if defect else 0)
+
+
+def test_rows_of_the_sampled_tokens_alone_are_none(tmp_path, capsys):
+    """With ``logprobs=0`` vLLM lists the sampled token alone: that says nothing of what else could come."""
+    file = written(tmp_path / "some.jsonl", [with_the_likeliest(line, 0) for line in lines(30)])
+    assert main(["audit-transcripts", file]) == 3
+    assert "rows: they list the sampled tokens alone" in capsys.readouterr().err
 
 
 class Hotter(StandIn):
