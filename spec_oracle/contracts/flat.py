@@ -67,19 +67,16 @@ class FlatBatch:
 
         Those of requests in ``own`` come from their generators, as from the engine's own sampler.
         """
-        own, greedy = self.own or {}, self.is_greedy if self.is_greedy.any() else None
-        if not own:
-            return contract.sample_bonus(self.bonus_probs, greedy)
-        tokens = torch.empty(len(self.lengths), 1, dtype=torch.int64)
-        if others := [request for request in range(len(tokens)) if request not in own]:
-            tokens[others] = contract.sample_bonus(self.bonus_probs[others], self.is_greedy[others])
-        for request, generator in own.items():
-            row = self.bonus_probs[request]
-            tokens[request] = (
-                row.argmax()
-                if self.is_greedy[request]
-                else torch.multinomial(row, num_samples=1, generator=generator)
-            )
+        if not self.own:
+            return contract.sample_bonus(self.bonus_probs, self.is_greedy if self.is_greedy.any() else None)
+        tokens, rows = self.bonus_probs.argmax(dim=1, keepdim=True), self.bonus_probs.unbind()
+        is_greedy = self.is_greedy.tolist()
+        others = [n for n, greedy in enumerate(is_greedy) if not greedy and n not in self.own]
+        if others:
+            tokens[others] = torch.multinomial(self.bonus_probs[others], num_samples=1)
+        for n, generator in self.own.items():
+            if not is_greedy[n]:
+                tokens[n] = torch.multinomial(rows[n], num_samples=1, generator=generator)
         return tokens
 
     def generators(self, generator: Generator) -> dict[int, Generator]:

@@ -16,9 +16,9 @@ variation, and the winner of a race by the sum over its noises. ``clamp(min=1e-1
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import ne
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -69,45 +69,39 @@ def _no_numbers(scores: Sequence[Scalar]) -> list[int]:
 def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pending]:
     """Return the first indices in the order of their scores, the largest (or smallest) first.
 
-    Equal numbers keep their order. Each place is decided when first used; equal rankings give equal answers.
+    Equal numbers keep their order. Each place is decided when first used, and nothing is found out before:
+    of most rows no place is used. Equal rankings give equal answers.
     """
     numbers = [score for score in scores if type(score) is not Noise]
+    run = current_run()
     if any_symbol(numbers) or any(map(ne, numbers, numbers)):  # not a number
-        current_run().cannot_trace("race", "a score is neither a number nor known random noise")
-    place, found = _known_race(scores, largest=largest)
-    if len(found) < count:
-        line = here()[0]
-        found.extend(Pending(partial(_placed, place, number, line)) for number in range(len(found), count))
-    answer: list[Pending] = found[:count]
-    return answer
+        run.cannot_trace("race", "a score is neither a number nor known random noise")
+    order = cache(partial(_known_order, run.races, scores, largest=largest))
+    line = here()[0]
+    return [Pending(partial(_placed, order, number, line)) for number in range(count)]
 
 
-_Race: TypeAlias = tuple[list[Chain], Callable[[int], int], list[Pending]]
-"""The formulas of a race, what decides its places, and the places up to now."""
-
-
-def _known_race(scores: Sequence[Scalar], *, largest: bool) -> tuple[Callable[[int], int], list[Pending]]:
-    """Return what decides the places of scores in this run, and the places up to now."""
+def _known_order(races: dict[object, Any], scores: Sequence[Scalar], *, largest: bool) -> "_Order":
+    """Return the order of scores that is in use among the ``races`` of a run, or a new one."""
     chains = [score.chain for score in scores if type(score) is Noise]
     # Chains are compared where draws and numbers are equal: their digests take longer than all else.
     draws = (largest, *(score.draw if type(score) is Noise else score for score in scores))
-    alike: list[_Race] = current_run().races.setdefault(draws, [])
-    for known, place, found in alike:
+    alike: list[tuple[list[Chain], _Order]] = races.setdefault(draws, [])
+    for known, order in alike:
         if known == chains:
-            return place, found
+            return order
     if not all(map(maps.is_continuous, chains)):
         current_run().cannot_trace("race", "ties are possible")
-    race: _Race = chains, _order(list(scores), largest=largest).place, []
-    alike.append(race)
-    return race[1:]
+    alike.append((chains, _order(list(scores), largest=largest)))
+    return alike[-1][1]
 
 
-def _placed(place: Callable[[int], int], number: int, line: Line) -> int:
+def _placed(order: "Callable[[], _Order]", number: int, line: Line) -> int:
     """Decide which index takes a place; errors name the line of the foreign code that ran the race."""
     run = current_run()
     before, run.line = run.line, line
     try:
-        return place(number)
+        return order().place(number)
     finally:
         run.line = before
 
