@@ -32,7 +32,7 @@ ENGINE_REPORTS: Final = (12, 12, 1, 2, 2, 2)
 # completion) was seen so often, as far as the engine counts drafts.
 ENGINE_REPORTS_TURNS: Final = 30
 ENGINE_REPORTS_KINDS: Final = 5
-# Share of the budget for them; the first ones after a prompt are looked at anyway.
+# Share of the budget for them, the same for each prompt; the first ones after a prompt are looked at anyway.
 ENGINE_REPORTS_SHARE: Final = 0.1
 
 AFTER, BEFORE = "after temperature and filters", "before temperature and filters"
@@ -45,19 +45,22 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
     seed_all(context.seed)
     ends = time.perf_counter() + ENGINE_REPORTS_SHARE * context.budget
-    known, tokens, draws = set[str](), 0, 0
+    known, left, tokens, draws = set[str](), list[str](), 0, 0
     tolerance = rounding_of(subject, context).a_token
-    for case in cases:
-        found = _Found(case, tolerance, ends)
+    for number, case in enumerate(cases):
+        now = time.perf_counter()
+        found = _Found(case, tolerance, now + (ends - now) / (len(cases) - number))
         wrong = found.wrong()
         draws, tokens = draws + found.draws, tokens + found.tokens
         if wrong:
             return failed(f"{case.label}: {wrong}", draws=draws, how=How.SAMPLED)
         known |= {*found.modes[: found.reports]}
         if time.perf_counter() > ends:
+            left = [one.label for one in cases[number + 1 :]]
             break
     what = f"those {' or '.join(sorted(known))}" if known else "none are reported"
     detail = f"{what}; {tokens:,} tokens of {draws:,} completions, which end where it is said"
+    detail += f"; not looked at in this time: {'; '.join(left)}" if left else ""
     return passed(detail, draws=draws, how=How.SAMPLED)
 
 

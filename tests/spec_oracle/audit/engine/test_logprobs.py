@@ -8,6 +8,7 @@ from lab.specimens.registry import specimens
 from lab.specimens.reported import ReportingEngine, by_rows
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine.engines import Stepwise
 from tests.subjects import of_engine
@@ -64,6 +65,25 @@ def test_completions_go_on_until_each_kind_of_token_was_seen(logs):
     found = outcome(engine)
     assert found.status is (Status.FAILED if logs is off_at_the_end else Status.PASSED), found.detail
     assert found.measured.draws > 100 or found.status is Status.FAILED
+
+
+class NeverOver(ReportingEngine):
+    """No completion shows how it reports the end, so that many are looked at."""
+
+    def __init__(self):
+        rows = {name: lambda _: [0.5, 0.5 - 1e-9, 1e-9] for name in ("target", "draft")}
+        super().__init__(stop_tokens=(2,), logs=lambda calls: by_rows(calls, rows["target"]), **rows)
+
+
+@pytest.mark.parametrize(("budget", "status"), [(2.0, Status.FAILED), (0.01, Status.PASSED)])
+def test_all_engines_are_looked_at_or_it_is_said_which_are_not(budget, status):
+    """Those of the first one would take all of the time of the check, a tenth of the budget."""
+    (wrong,) = specimens()["reports-a-constant"].engine().values()
+    subject = of_engines("two", {"first": NeverOver(), "second": wrong})
+    found = result_of("logprobs", subject, Context(budget=budget))
+    assert found.status is status
+    unseen = "; not looked at in this time: " in found.detail and "engine 'second'" in found.detail
+    assert unseen == (status is Status.PASSED)
 
 
 def test_raw_ones_pass_where_requests_of_one_token_are_raw():
