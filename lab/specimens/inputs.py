@@ -163,8 +163,10 @@ def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
 )
 def sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Running sums in the type of the rows: in float16 they stop growing."""
-    sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)
-    return min(int((sums <= rng.random() * sums[-1]).sum()), len(sums) - 1)
+    weights = residual(p[i], q[i])
+    order = (-weights).argsort(kind="stable")  # the likeliest first, as for a top-p
+    sums = weights[order].cumsum(dtype=p.dtype)
+    return int(order[min(int((sums <= rng.random() * sums[-1]).sum()), len(sums) - 1)])
 
 
 @specimen("F3", "scale", declared="token", function=itself)

@@ -36,7 +36,6 @@ from verifiers import Paths
 
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
-SCALE_NARROW_ROUNDS: Final = 32  # The same in a narrow number type that counts: its rounding moves little.
 SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
 SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
 LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
@@ -60,15 +59,12 @@ DTYPES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The types that rows may come in besides float64, by array library."""
 
-_NARROW: Final = frozenset(("bfloat16", "float16"))
-
 
 def scale(subject: CalledAsSampler, context: Context) -> CheckResult:
     """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
-    dtypes = (subject.code.dtype, *DTYPES[subject.code.array])
-    at_large_vocabulary = SCALE_REQUESTS * sum(_rounds(dtype, context) for dtype in dtypes)
-    in_types = len(dtypes[1:]) * SCALE_TYPE_ROUNDS * SCALE_TYPE_REQUESTS
-    require_affordable(subject, context, 2 * SWEPT_VOCABULARY + at_large_vocabulary + in_types)
+    at_large_vocabulary, in_a_type = SCALE_ROUNDS * SCALE_REQUESTS, SCALE_TYPE_ROUNDS * SCALE_TYPE_REQUESTS
+    requests = 2 * SWEPT_VOCABULARY + 4 * at_large_vocabulary + 3 * in_a_type
+    require_affordable(subject, context, requests)
     toy = panel(3, 2, subject.num_paths, context.seed)["flat"]  # its rows are exact in every number type
     return first_failure(
         context.rate,
@@ -127,13 +123,7 @@ def tokens_by_ratio(subject: CalledAsSampler, context: Context, rate: float, *, 
     rest = context.seed, code.generator(context.seed), context.stream(name)
     tokens = Tokens(subject, code, Shape(VOCABULARY, 1), "weak", *rest)
     one = tokens.experiment(f"first tokens at V = {VOCABULARY:,} in {dtype}", shown=named)
-    return at_looks(one, context, rate, SCALE_REQUESTS * tokens.positions, _rounds(dtype, context))
-
-
-def _rounds(dtype: str, context: Context) -> int:
-    """Return the looks at tokens of a large vocabulary in a number type."""
-    counts = dtype in context.shapes.dtypes
-    return SCALE_NARROW_ROUNDS if counts and dtype in _NARROW else SCALE_ROUNDS
+    return at_looks(one, context, rate, SCALE_REQUESTS * tokens.positions, SCALE_ROUNDS)
 
 
 def low_precision(subject: CalledAsSampler, instance: Instance, context: Context, rate: float) -> CheckResult:
