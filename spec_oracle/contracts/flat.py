@@ -71,12 +71,12 @@ class FlatBatch:
             return contract.sample_bonus(self.bonus_probs, self.is_greedy if self.is_greedy.any() else None)
         tokens, rows = self.bonus_probs.argmax(dim=1, keepdim=True), self.bonus_probs.unbind()
         is_greedy = self.is_greedy.tolist()
-        others = [n for n, greedy in enumerate(is_greedy) if not greedy and n not in self.own]
+        others = [request for request, greedy in enumerate(is_greedy) if not (greedy or request in self.own)]
         if others:
             tokens[others] = torch.multinomial(self.bonus_probs[others], num_samples=1)
-        for n, generator in self.own.items():
-            if not is_greedy[n]:
-                tokens[n] = torch.multinomial(rows[n], num_samples=1, generator=generator)
+        for request, generator in self.own.items():
+            if not is_greedy[request]:
+                tokens[request] = torch.multinomial(rows[request], num_samples=1, generator=generator)
         return tokens
 
     def generators(self, generator: Generator) -> dict[int, Generator]:

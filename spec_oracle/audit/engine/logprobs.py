@@ -45,7 +45,7 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
     seed_all(context.seed)
     ends = time.perf_counter() + ENGINE_REPORTS_SHARE * context.budget
-    known, left, tokens, draws = set[str](), list[str](), 0, 0
+    known, unseen, tokens, draws = set[str](), list[str](), 0, 0
     tolerance = rounding_of(subject, context).a_token
     for number, case in enumerate(cases):
         now = time.perf_counter()
@@ -56,11 +56,11 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
             return failed(f"{case.label}: {wrong}", draws=draws, how=How.SAMPLED)
         known |= {*found.modes[: found.reports]}
         if time.perf_counter() > ends:
-            left = [one.label for one in cases[number + 1 :]]
+            unseen = [one.label for one in cases[number + 1 :]]
             break
     what = f"those {' or '.join(sorted(known))}" if known else "none are reported"
     detail = f"{what}; {tokens:,} tokens of {draws:,} completions, which end where it is said"
-    detail += f"; not looked at in this time: {'; '.join(left)}" if left else ""
+    detail += f"; not looked at in this time: {'; '.join(unseen)}" if unseen else ""
     return passed(detail, draws=draws, how=How.SAMPLED)
 
 
