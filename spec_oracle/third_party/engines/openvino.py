@@ -7,6 +7,7 @@ generator a request: completions are sampled, not enumerated.
 
 import json
 import random
+import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -119,6 +120,8 @@ def _tokenizer() -> "Model":
 
 def _pipeline(seed: int, draft_seed: int | None = None, **options: object) -> "LLMPipeline":
     """Return a pipeline of a model, with a drafter or without."""
+    # An audit reports nothing to others; OpenVINO would, from a fork of this process.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     import openvino as ov
     import openvino_genai
 
