@@ -70,7 +70,7 @@ SHAPES_BUDGET = 150.0
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
-ENGINE_TOKENS, ENGINE_SECONDS, FINDING_SECONDS = 3, 8.0, 30.0
+ENGINE_TOKENS, ENGINE_SECONDS, FINDING_SECONDS = 3, 5.0, 30.0
 """Tokens of the texts of engines, seconds of each of their checks, and of a check that must find a defect."""
 
 Column: TypeAlias = Callable[[], CheckResult]
