@@ -28,6 +28,9 @@ from spec_oracle.errors import InvalidInputError
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks at the journals, for the lines of progress."""
 
+_MORE: Final = 4
+"""So many times the time limit is the next one to try, where it ended a subject."""
+
 _SHOWN_OUTPUT: Final = 2000
 """Characters of what the code under test printed that a report shows, the last ones."""
 
@@ -126,7 +129,7 @@ class Job:
         try:
             return future.result()
         except TimeoutError:
-            return self.remains(f"still running after {timeout:g} s", alpha)
+            return self.remains(f"still running after {timeout:g} s", alpha, f"--timeout {_MORE * timeout:g}")
         except ProcessExpired as ended:
             return self.remains(_ending(ended.exitcode), alpha)
         except MemoryError:
@@ -136,8 +139,8 @@ class Job:
             reason = f"{'' if isinstance(raised, InvalidInputError) else ours}{raised}"
             return replace(self.remains(reason, alpha), error=reason)
 
-    def remains(self, reason: str, alpha: float) -> SubjectReport:
-        """Return the report of what is in the journal, and why the rest is missing."""
+    def remains(self, reason: str, alpha: float, do: str = "") -> SubjectReport:
+        """Return the report of what is in the journal, why the rest is missing, and the option to try."""
         known, checks = LostSubject(self.name), []
         for entry in read_journal(self.folder):
             if isinstance(entry, CheckResult):
@@ -148,8 +151,9 @@ class Job:
             return unloaded(self.name, reason, self.options, alpha)
         done = {check.name for check in checks}
         missing = [check for check in _names([known]) if check not in done]
-        checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
-        checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
+        for check in missing:
+            status = Status.INCONCLUSIVE if check == missing[0] else Status.NOT_RUN
+            checks.append(CheckResult(check, status, reason, remarks=Remarks(do=do)))
         checks.sort(key=lambda check: [*CHECKS].index(check.name))
         return report_on(known, self.options, alpha, tuple(checks))
 

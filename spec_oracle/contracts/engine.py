@@ -296,7 +296,7 @@ class EngineCode:
                 place = defined_at(getattr(self.engine, method))
                 raise ContractError(
                     f"{method} is called as {method}({', '.join(names)}): {error}"
-                    f"{f' (at {place})' * bool(place)}"
+                    f"{f' (at {place})' * bool(place)}; rename it if it is not that method of the contract"
                 ) from None
 
     def returned(self, context: Ids, method: str = "next_token_probs") -> object:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.options import AuditOptions, Isolation
 from spec_oracle.audit.reports import Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.report.reading import open_checks
@@ -141,8 +141,19 @@ def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command
     options = [check.remarks.do.split() for check in checks]
     if declared := next((words for words in options if words[:1] and words[0] in _IF_SO), None):
         return f"if it is so: {command_for(subject, command, declared)}"
+    if limit := next((words for words in options if words[:1] == ["--timeout"]), None):
+        return command_for(subject, command, limit)
     budget = max(_budget(check, command) for check in checks)
-    return command_for(subject, command, ["--budget", f"{budget}"]) if budget else ""
+    longer = ["--timeout", f"{_MORE * budget}"] if 2 * budget > _time_limit(subject, command) else []
+    return command_for(subject, command, ["--budget", f"{budget}", *longer]) if budget else ""
+
+
+def _time_limit(subject: SubjectReport, command: str) -> float:
+    """Return the seconds after which a subject is ended: a server, whose requests have a limit, is not."""
+    if subject.kind == "server":
+        return math.inf
+    given = re.search(r"--timeout[ =]([\d.]+)", command)
+    return float(given[1]) if given else Isolation.timeout
 
 
 def _budget(check: CheckResult, command: str) -> int:
@@ -164,7 +175,7 @@ def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> s
     name, options = (words[1], words[2:]) if is_ours else ("audit", [])
     while options and not options[0].startswith("-"):  # the subjects
         options.pop(0)
-    for option in (*_OF_FILES, added[0]):
+    for option in (*_OF_FILES, *(word for word in added if word.startswith("--"))):
         while option in options:
             at = options.index(option)
             del options[at : at + 2]

@@ -26,6 +26,7 @@ from spec_oracle.audit.worker import NOT_TRACED
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.report.what_to_do import what_to_do
 from tests.strategies import at_night, by_day
 from tests.subjects import checks_of
 
@@ -89,6 +90,7 @@ def test_code_that_hangs_is_ended():
     report, (found,) = audited("hangs", timeout=1.0, options=ONLY_THE_LAW)
     assert (found.verdict, report.exit_code) == (SubjectVerdict.INCONCLUSIVE, 2)
     assert "still running after 1 s" in said(found)
+    assert what_to_do(found) == "spec-oracle audit escapes:hangs --timeout 4"
 
 
 def test_rows_beside_what_escapes_are_intact_and_shown(escaped):

@@ -154,6 +154,21 @@ def test_a_failure_has_its_place_its_command_and_lines_of_what_to_do():
             "if it is so: spec-oracle audit mine:verify --assume-speculating",
         ),
         (
+            undecided("still running after 900 s", "calls", remarks=Remarks(do="--timeout 3600")),
+            "spec-oracle audit mine:verify --timeout 900 --jobs 1",
+            "spec-oracle audit mine:verify --jobs 1 --timeout 3600",
+        ),
+        (
+            undecided("3 a second", remarks=Remarks(do="--budget 2000")),
+            "spec-oracle audit mine:verify --budget 60 --timeout 900",
+            "spec-oracle audit mine:verify --budget 2000 --timeout 8000",
+        ),
+        (
+            undecided("30 a second", remarks=Remarks(do="--budget 450")),
+            "",
+            "spec-oracle audit mine:verify --budget 450",
+        ),
+        (
             failed("joint", remarks=Remarks(do="to admit it, write at-most = 0.21")),
             "",
             f"{ACCEPTS} ({PLACE}); to admit it, write at-most = 0.21",

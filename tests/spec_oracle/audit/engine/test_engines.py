@@ -178,6 +178,7 @@ def test_an_optional_method_that_takes_other_arguments_is_named_with_its_call():
         "generate_batch is called as generate_batch(prompts, max_new_tokens, seeds): too many"
     )
     assert "engines.py:" in told
+    assert told.endswith("rename it if it is not that method of the contract")
 
 
 def test_an_engine_that_shows_no_drafts_is_inconclusive_unless_assumed():
