@@ -137,13 +137,14 @@ class Decision(NamedTuple):
     drawn: int | None = None
 
     @property
-    def _stands(self) -> bool:
+    def stands(self) -> bool:
+        """Whether the outcome stands for others."""
         return self.outcome in self.alike[-1:]
 
     @property
     def chance(self) -> float:
         """The probability of the outcomes that the one taken represents."""
-        return float(self._represented.sum() if self._stands else self.law[self.outcome])
+        return float(self._represented.sum() if self.stands else self.law[self.outcome])
 
     @property
     def value(self) -> int:
@@ -153,7 +154,7 @@ class Decision(NamedTuple):
     @property
     def stand(self) -> Stand | None:
         """The outcomes that the one taken represents, None for itself alone."""
-        if not self._stands:
+        if not self.stands:
             return None
         chances = self._represented
         values = np.arange(len(chances)) if self.values is None else self.values

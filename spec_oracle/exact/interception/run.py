@@ -112,6 +112,8 @@ class Run:
     steps = 0
     """How many draws and comparisons there were."""
     decisions: list[Decision] = field(default_factory=list)
+    standing: list[int] = field(default_factory=list)
+    """Values of these decisions that stand for others."""
     weight = 1.0
     """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False
@@ -177,6 +179,8 @@ class Run:
                 if not decision.is_as(before):
                     self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
+        if decision.stands:
+            self.standing.append(decision.value)
         self.weight *= decision.chance if number >= self.given else 1.0
         if self.weight < CUT:
             self.is_cut = self.is_over = True
@@ -185,9 +189,7 @@ class Run:
 
     def _decision(self, law: Law, values: Indices | None, looked_at: Collection[int] | None) -> Decision:
         """Return the decision with the first of its outcomes that are tried."""
-        stand_for = () if looked_at is None else self.decisions
-        taken = [decision.value for decision in stand_for if decision.stand is not None]
-        tried, alike = chosen(law, looked_at, values=values, taken=taken)
+        tried, alike = chosen(law, looked_at, values=values, taken=self.standing)
         return Decision(law, tried, alike, int(tried[0]), values, self.deciding)
 
     def later(self, choose: Callable[[], int]) -> tuple[Callable[[], int], bool]:
