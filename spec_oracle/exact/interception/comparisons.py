@@ -175,12 +175,12 @@ ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 def among(noise: Noise, numbers: Numbers) -> Callable[[], tuple[int, Booleans]] | None:
     """Return a function that decides at once how many of many numbers [n] are below a noise, and which.
 
-    None for noise that is no increasing affine function of a fresh uniform: numbers are compared one by one.
+    None for noise that is no affine function of a fresh uniform: numbers are compared one by one.
     """
     match noise.chain:
         case ():
             offset, slope = 0.0, 1.0
-        case (maps.Affine(offset, slope),) if slope > 0:
+        case (maps.Affine(offset, slope),):
             pass
         case _:
             return None
@@ -191,9 +191,9 @@ def among(noise: Noise, numbers: Numbers) -> Callable[[], tuple[int, Booleans]] 
 
     def decide() -> tuple[int, Booleans]:
         count = noise.draw.rank(cuts[order])
-        found = np.zeros(len(cuts), dtype=bool)
-        found[order[:count]] = True
-        return count, found
+        is_above = np.ones(len(cuts), dtype=bool)
+        is_above[order[:count]] = False
+        return (count, ~is_above) if slope > 0 else (len(cuts) - count, is_above)
 
     return decide
 

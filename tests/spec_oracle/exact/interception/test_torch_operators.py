@@ -62,6 +62,19 @@ def test_every_way_to_draw_a_token(name):
     assert law(DRAWS[name]) == pytest.approx(LAW, abs=1e-14)
 
 
+@pytest.mark.parametrize("decreasing", [False, True])
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_uniform_is_compared_with_a_whole_vocabulary_at_once(decreasing, is_left):
+    """As one decision: more than 100,000 comparisons of a run are not traced."""
+    reached = torch.cat([torch.full((100_000,), 0.3), torch.full((100_000,), 0.8), torch.ones(1)]).double()
+
+    def count():
+        number = 2 - 2 * one_uniform() if decreasing else 2 * one_uniform()
+        return ((number >= 2 * reached) if is_left else (2 * reached <= number)).sum()
+
+    assert law(count) == pytest.approx({0: 0.3, 100_000: 0.5, 200_000: 0.2})
+
+
 def test_draws_with_integers():
     third = pytest.approx({0: 1 / 3, 1: 1 / 3, 2: 1 / 3})
     assert law(lambda: torch.randint(3, (1,)).to(torch.int32)[0]) == third
