@@ -6,7 +6,6 @@ reported with the probability of the residual, a constant, and another row are n
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,16 +21,12 @@ from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passe
 from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.contracts.engine import Report
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.contracts.speculation import speculation_seen
 from spec_oracle.exact.completions import Ids, is_ended
 
 # Tokens of the completions after a prompt whose reported log-probabilities are looked at, in turn: of two
 # tokens the last one is a correction or a bonus token.
 ENGINE_REPORTS: Final = (12, 12, 1, 2, 2, 2)
-# They go on, up to so many turns, until each kind of token (drafted, correction, bonus, the last one of a
-# completion) was seen so often, as far as the engine counts drafts.
-ENGINE_REPORTS_TURNS: Final = 30
-ENGINE_REPORTS_KINDS: Final = 5
+ENGINE_REPORTS_TURNS: Final = 5  # So many turns of them, so that rare ends and corrections are among them.
 # Share of the budget for them, the same for each prompt; the first ones after a prompt are looked at anyway.
 ENGINE_REPORTS_SHARE: Final = 0.1
 
@@ -78,19 +73,19 @@ class _Found:
     draws: int = 0
     tokens: int = 0
     reports: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.modes = [AFTER, BEFORE] if self.case.code.has("raw_probs") else [AFTER]
 
     def wrong(self) -> str:
-        """Look at completions until all kinds of tokens came; say what is wrong, "" if nothing is."""
-        every = self.modes
+        """Look at completions; say what is wrong, "" if nothing is."""
+        every, code = self.modes, self.case.code
         for number in range(ENGINE_REPORTS_TURNS * len(ENGINE_REPORTS)):
-            if number >= len(ENGINE_REPORTS) and (self._has_all() or time.perf_counter() > self.ends):
+            if number >= len(ENGINE_REPORTS) and time.perf_counter() > self.ends:
                 break
             most = ENGINE_REPORTS[number % len(ENGINE_REPORTS)]
-            report = self._reported(most)
+            with code.drafts.of(code.engine):
+                report = code.reported(self.case.prompt, most)
             self.draws, self.tokens = self.draws + 1, self.tokens + len(report.tokens)
             if wrong := _end_fault(report, self.case, most):
                 return wrong
@@ -106,25 +101,6 @@ class _Found:
                 return f"they are those {self.modes[0]}, {other} those {fitting[0]}"
             self.modes = [mode for mode in self.modes if mode in fitting]
         return ""
-
-    def _reported(self, most: int) -> Report:
-        """Return a completion with its report, and count its kinds of tokens."""
-        code = self.case.code
-        with speculation_seen(code.engine) as seen:
-            report = code.reported(self.case.prompt, most)
-        drafts = seen()
-        code.drafts.seen |= drafts
-        self.kinds["drafted"] += drafts.accepted
-        self.kinds["correction"] += drafts.rejected
-        self.kinds["bonus"] += drafts.accepted and not drafts.rejected
-        self.kinds["last"] += is_ended(report.tokens, code.endings)
-        return report
-
-    def _has_all(self) -> bool:
-        """Whether each kind of token was seen often enough, of those that can be told apart."""
-        counts = ("drafted", "correction", "bonus") if self.case.code.drafts.seen.reported else ()
-        wanted = (*counts, *(("last",) if self.case.code.endings else ()))
-        return all(self.kinds[kind] >= ENGINE_REPORTS_KINDS for kind in wanted)
 
 
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
