@@ -31,7 +31,7 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
-from spec_oracle.exact.completions import Ids, TokenOrder, completion_law, equal_bins, masses_along
+from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import defined_at
 from spec_oracle.validation import is_whole
@@ -245,24 +245,25 @@ class EngineCode:
         return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
 
     def bins(
-        self,
-        prompt: Ids,
-        completion: Ids,
-        places: Floats,
-        bins: int,
-        order: TokenOrder = TokenOrder.PROBABILITY,
+        self, prompt: Ids, completion: Ids, places: Floats, bins: int, *, by_id: bool = False
     ) -> Integers | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
-        masses = self._masses_of(prompt, completion, len(places), order)
+        masses = self._masses_of(prompt, completion, len(places), by_id)
         return None if masses is None else equal_bins(*masses, places, bins)
 
     @cached_property
-    def _masses_of(self) -> Callable[[Ids, Ids, int, TokenOrder], tuple[Floats, Floats] | None]:
+    def _masses_of(self) -> Callable[[Ids, Ids, int, bool], tuple[Floats, Floats] | None]:
         """Where the tokens of a completion lie in their rows; short completions come often."""
 
         @lru_cache(_MOST_MASSES)
-        def masses(prompt: Ids, completion: Ids, *how: Any) -> tuple[Floats, Floats] | None:
-            return masses_along(lambda before: self.row(prompt + before), self.endings, completion, *how)
+        def masses(
+            prompt: Ids,
+            completion: Ids,
+            tokens: int,
+            by_id: bool,  # noqa: FBT001  # a key
+        ) -> tuple[Floats, Floats] | None:
+            row = lambda before: self.row(prompt + before)  # noqa: E731
+            return masses_along(row, self.endings, completion, tokens, by_id=by_id)
 
         return masses
 

@@ -11,8 +11,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -104,28 +102,13 @@ def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> G
     return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
 
 
-class TokenOrder(Enum):
-    """In which order the tokens of a row are put into bins.
-
-    Bins by probability show mass that moves between likely and unlikely tokens, those by id and by a hash of
-    it show ids that never come, whether they lie together or not.
-    """
-
-    PROBABILITY = "probability"
-    ID = "id"
-    HASH = "hash"
-
-
 def masses_along(
-    row: Rows,
-    endings: Sequence[Ids],
-    completion: Ids,
-    tokens: int,
-    order: TokenOrder = TokenOrder.PROBABILITY,
+    row: Rows, endings: Sequence[Ids], completion: Ids, tokens: int, *, by_id: bool = False
 ) -> tuple[Floats, Floats] | None:
     """Return the mass before each of T = ``tokens`` tokens of a completion, and its own, [T] each.
 
-    Behind the end of a completion the masses are 0 and 1. None for an impossible completion.
+    Likelier tokens come before a token, or smaller ids: these show ids that never come. Behind the end of a
+    completion the masses are 0 and 1. None for an impossible completion.
     """
     ended = [is_ended(completion[:length], endings) for length in range(1, len(completion) + 1)]
     if any(ended[:-1]) or (len(completion) < tokens and ended[-1:] != [True]):
@@ -136,19 +119,10 @@ def masses_along(
         if chances[token] == 0:
             return None
         first = np.arange(len(chances)) < token
-        if order is TokenOrder.PROBABILITY:
+        if not by_id:
             first = (chances > chances[token]) | ((chances == chances[token]) & first)
-        elif order is TokenOrder.HASH:
-            keys = _hashes(len(chances))
-            first = keys < keys[token]
         before[position], own[position] = chances[first].sum(), chances[token]
     return before, own
-
-
-@lru_cache(maxsize=4)
-def _hashes(vocab_size: int) -> Integers:
-    """Return a number for every id, [V], in an order of no pattern."""
-    return np.random.default_rng(0).permutation(vocab_size)
 
 
 def equal_bins(before: Floats, own: Floats, places: Floats, bins: int) -> Integers:

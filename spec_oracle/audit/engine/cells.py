@@ -10,7 +10,7 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.sampling import OutcomeCells, listed
 from spec_oracle.contracts.engine import EngineCode
-from spec_oracle.exact.completions import Ids, TokenOrder
+from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import DEFAULT_ALPHA, draws_needed_by_g
 
 ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
@@ -32,14 +32,14 @@ def outcomes(
 
     Bins where completions are too many, or so rare that they take many more samples of an engine that decodes
     one request at a time. Of long completions the tokens at `binned` places have bins. ``by_id``: of large
-    vocabularies half of the completions have one token, at any place, in bins by id or by a hash of it.
+    vocabularies half of the completions have one token, at any place, in bins by id.
     """
     is_mixed = by_id and code.vocab_size > FEW_IDS
     places = binned(tokens, MOST_BINNED_WITH_IDS if is_mixed else MOST_BINNED)
     by_rank = BINS ** len(places)
     masses = [np.full(by_rank, 1 / by_rank)]
     if is_mixed:
-        masses = [masses[0] / 2, np.full(2 * ID_BINS, 0.25 / ID_BINS)]
+        masses = [masses[0] / 2, np.full(ID_BINS, 0.5 / ID_BINS)]
     law = np.concatenate([*masses, [0.0]])
     if code.vocab_size**tokens <= MOST_OUTCOMES:
         each = listed(code.law(prompt, tokens))
@@ -50,9 +50,8 @@ def outcomes(
     def cell(completion: Ids) -> int:
         inside = rng.random(tokens)
         if is_mixed and rng.random() < 0.5:
-            number = int(rng.integers(2))
-            bins = code.bins(prompt, completion, inside, ID_BINS, (TokenOrder.ID, TokenOrder.HASH)[number])
-            return len(law) - 1 if bins is None else by_rank + number * ID_BINS + int(rng.choice(bins))
+            bins = code.bins(prompt, completion, inside, ID_BINS, by_id=True)
+            return len(law) - 1 if bins is None else by_rank + int(rng.choice(bins))
         bins = code.bins(prompt, completion, inside, BINS)
         return len(law) - 1 if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
 

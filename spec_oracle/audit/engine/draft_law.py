@@ -30,7 +30,7 @@ from spec_oracle.audit.results import CheckResult, How, not_asked, passed
 from spec_oracle.audit.sampling import OutcomeCells
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.engine import ROW_TOLERANCE
-from spec_oracle.exact.completions import TokenOrder, equal_bins, masses_along, summed
+from spec_oracle.exact.completions import equal_bins, masses_along, summed
 
 BINS: Final = 8
 """Bins of equal probability: of half of the tokens by q, of the others by id."""
@@ -101,8 +101,7 @@ def _binned(rng: np.random.Generator) -> OutcomeCells:
         if not draft:
             return int(rng.integers(2 * BINS))
         row, token = np.array(draft[-2]) / sum(draft[-2]), draft[-1]
-        order = (TokenOrder.PROBABILITY, TokenOrder.ID)[number]
-        masses = masses_along(lambda _: row, (), (token,), 1, order)
+        masses = masses_along(lambda _: row, (), (token,), 1, by_id=bool(number))
         if masses is None:
             return 2 * BINS
         return number * BINS + int(equal_bins(*masses, rng.random(1), BINS)[0])
