@@ -25,7 +25,7 @@ from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import generated_together
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
-from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, passed, remarked
+from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
@@ -59,10 +59,11 @@ ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
 CONVERSATIONS_PART: Final = 0.05  # Part of the rate for later turns of conversations.
-ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
+ENGINE_LONG_BATCHES: Final = (2, 3, 5, 8)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
-ENGINE_LONG_BATCH_COUNT: Final = 1000  # So many of these at most.
 ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
+ENGINE_LONG_BATCH_COUNT: Final = 4000  # So many of these at most.
+ENGINE_LONG_BATCH_SHARE: Final = 0.3  # Share of the budget for them.
 
 _LAST = 6
 """Tokens that are shown before one that cannot be."""
@@ -119,13 +120,11 @@ def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
     read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
-    batches = Phase(
-        ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER, least=ENGINE_MIDDLE_LEAST
-    )
-    read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_SHARE * context.budget)
+    batches = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER, least=0)
+    wanted = tokens_needed(ENGINE_LONG_TV, read.rate)  # however soon completions end
+    read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_BATCH_SHARE * context.budget, wanted)
     result = read.result()
-    short = result.status is Status.NOT_APPLICABLE
-    return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
+    return replace(result, detail=f"batches: {result.detail}")
 
 
 class Phase(NamedTuple):
@@ -283,9 +282,9 @@ class _Read:
         return [(case, one) for one in code.completions(case.prompt, self.length, seeds)]
 
     def _together(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
-        """Return those of a batch of two, three or five requests, after the engine's prompts in turn."""
+        """Return those of a batch of some size, after the engine's prompts in turn."""
         code, own = case.code, [other for other in self.cases if other.name == case.name]
-        size = ENGINE_LONG_BATCHES[number % len(ENGINE_LONG_BATCHES)]
+        size = int(self.rng.choice(ENGINE_LONG_BATCHES))
         cases = [own[(own.index(case) + place) % len(own)] for place in range(size)]
         seeds = [self._seed(number + place // 2) for place in range(size)]
         with raising():
