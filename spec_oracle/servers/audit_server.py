@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -22,9 +22,6 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
-LEFT_OUT = {"rl": ("length", "batch")}
-"""By purpose the checks that say nothing of it."""
-
 
 def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
@@ -34,12 +31,11 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.servers.checks.distributions import Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server, with_notes
-    from spec_oracle.servers.client.answers import KeptAnswers
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
     from spec_oracle.servers.recorded.transcripts import line_of
 
-    skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
+    skip = dict.fromkeys(options.skip or (), "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
         *(options.tokens, options.requests, options.detect),
@@ -51,11 +47,10 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as open_:
         rows = load_rows(options.draft) if options.draft and not is_served else None
         progress = open_.enter_context(showing_progress())
-        kept = open_.enter_context(closing(KeptAnswers(options.cache))) if options.cache else None
 
         def connected(url: str) -> Server:
             end = time.monotonic() + options.budget
-            client = open_.enter_context(Client(url, limits, options.api_key_env, end, kept))
+            client = open_.enter_context(Client(url, limits, options.api_key_env, end))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
@@ -83,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
     written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
-    return write_audit(options, with_notes(report, written_to, kept.used if kept else ""))
+    return write_audit(options, with_notes(report, written_to))
 
 
 def _fields(given: list[str]) -> dict[str, object]:
@@ -111,11 +106,9 @@ model is the one that you mean.
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
 _DRAFT = "the draft model, or any small one with these token ids: a URL, or local weights; finer long-texts"
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
-_CACHE = "keep answers here, and let those of an earlier run with the same requests count again"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
-_FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
 _STREAM = "compare streamed completions, greedy and seeded, with the same ones not streamed"
 AUDIT_SERVER = Command(
@@ -149,12 +142,10 @@ AUDIT_SERVER = Command(
         "effort and error rate": [
             value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
             value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
-            value("--cache", "FILE", _CACHE, file_to_write),
             value("--budget", "SECONDS", "of each check, at most", positive_number, 180.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),
-            value("--for", None, _FOR, default="", choices=tuple(LEFT_OUT), dest="purpose"),
         ],
         "the report": [
             value("--record", "FILE", _RECORD, file_to_write),

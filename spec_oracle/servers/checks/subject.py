@@ -1,5 +1,6 @@
 """A running server as the subject of an audit: the plan of requests, and the completions sampled so far."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -145,12 +146,12 @@ class Completions:
 
     def pilot(self, seconds: float) -> None:
         """Sample a few, for so many seconds at most, to know the ``pace``."""
-        start, before = self.server.client.now(), len(self.found)
+        start, before = time.monotonic(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
             some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
             self.sample(some, pilot=effort.SERVER_PILOT)
-            done, past = len(self.found) - before, self.server.client.now() - start
+            done, past = len(self.found) - before, time.monotonic() - start
         self.pace = done / max(past, 1e-9)
 
     def counted(self) -> DraftCounts:

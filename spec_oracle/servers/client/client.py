@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from spec_oracle.errors import InvalidInputError, not_installed
 from spec_oracle.installed import tool_version
-from spec_oracle.servers.client.answers import KeptAnswers
 from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
 
 if TYPE_CHECKING:
@@ -115,16 +114,13 @@ class Client:
     ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
     nowhere else. No request goes on after ``end``, on the clock of `time.monotonic`. ``ordinary`` is a
     request that was answered: where another one fails each time, and this one is answered still, the other
-    one is refused. ``kept`` are answers of an earlier run, which count again; ``saved`` seconds went into
-    these then.
+    one is refused.
     """
 
     url: str
     limits: Limits = field(default_factory=Limits)
     key_variable: str = ""
     end: float = math.inf
-    kept: KeptAnswers | None = None
-    saved: float = field(default=0.0, init=False)
     ordinary: Request | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -164,14 +160,10 @@ class Client:
         Raises `RefusedError` and `OutOfTimeError`; and `ServerError` for a server that is gone or silent, and
         after Ctrl-C, then for all later requests, too.
         """
-        known = [self._kept(request) for request in requests]
-        missing = [request for request, reply in zip(requests, known, strict=True) if reply is None]
-        futures = [self._pool.submit(self._answer, request) for request in missing]
-        coming, started = zip(missing, futures, strict=True), time.monotonic()
+        futures = [self._pool.submit(self._answer, request) for request in requests]
         try:
-            for reply in known:
-                yield reply or self._new(*next(coming), started)
-                started = time.monotonic()
+            for future in futures:
+                yield future.result()
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
@@ -180,27 +172,6 @@ class Client:
         finally:
             for future in futures:
                 future.cancel()
-
-    def _kept(self, request: Request) -> Reply | None:
-        """Return an answer of an earlier run, None if there is none left."""
-        found = self.kept.take((self.url, request.path, request.body)) if self.kept else None
-        if found is None:
-            return None
-        data, is_doubtful, seconds = found
-        self.saved += seconds
-        return Reply(data, is_doubtful)
-
-    def _new(self, request: Request, future: Future[Reply], started: float) -> Reply:
-        """Return a new answer, and keep it for later runs, unless it describes the server."""
-        reply = future.result()
-        if self.kept and (request.body is not None or request.path == "/metrics"):
-            asked, seconds = (self.url, request.path, request.body), time.monotonic() - started
-            self.kept.add(asked, reply.data, reply.is_doubtful, seconds)
-        return reply
-
-    def now(self) -> float:
-        """Return seconds on a clock by which kept answers take as long as they once did."""
-        return time.monotonic() + self.saved
 
     def _answer(self, request: Request) -> Reply:
         number = next(self._numbers)

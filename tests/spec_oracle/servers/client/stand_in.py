@@ -432,9 +432,6 @@ class InProcess:
     def ask(self, requests):
         return list(self.answers(requests))
 
-    def now(self):
-        return time.monotonic()
-
     def answers(self, requests):
         for request in requests:
             self.stand_in.crowd = min(len(requests), self.limits.concurrency)
