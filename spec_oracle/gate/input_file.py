@@ -1,12 +1,10 @@
-"""JSON and TOML files that are read as input: a mistake in one is refused with its line."""
+"""JSON and TOML files that are read as input: a mistake in one is refused with its place."""
 
-import ast
 import json
 import sys
 import tomllib
-import warnings
 from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
@@ -33,7 +31,7 @@ def _is_of(found: object, kind: type[T]) -> TypeGuard[T]:
 
 
 class InputFile:
-    """A parsed file, JSON or TOML.
+    """A parsed file: JSON, which programs write, or TOML, which people do: there errors name the line.
 
     ``data`` is the part of it at ``table``, None if it has none. ``hint`` ends each error: what to do about a
     file that is refused. Raises `InvalidInputError` for a file that cannot be read, and for an object of JSON
@@ -42,56 +40,40 @@ class InputFile:
 
     def __init__(self, file: Path, hint: str = "", *, is_toml: bool = False, table: At = ()) -> None:
         self.file, self.table, self._hint = file, table, hint
-        self._is_toml, doubled = is_toml, list[str]()
-
-        def table_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-            found = dict(pairs)
-            if len(found) < len(pairs):
-                doubled.extend(found)
-            return found
-
-        read = tomllib.loads if is_toml else partial(json.loads, object_pairs_hook=table_of)
+        self._is_toml = is_toml
+        read = tomllib.loads if is_toml else partial(json.loads, object_pairs_hook=self._object)
         try:
             self._text = file.read_text(encoding="utf-8")
             self._document: Json = read(self._text)
         except RecursionError:
-            self._refuse_nesting()
+            raise InvalidInputError(f"{file}: cannot be read: it is nested too deeply") from None
+        except InvalidInputError:
+            raise
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{file}: cannot be read: {error}") from None
         self.data = _at(self._document, table)
-        if doubled:
-            for at, (_, *others) in self._lines.items():
-                if others:
-                    self.refuse(at, f"appears twice, here and in line {others[0]}")
 
-    def _refuse_nesting(self) -> NoReturn:
-        raise InvalidInputError(f"{self.file}: cannot be read: it is nested too deeply") from None
-
-    @cached_property
-    def _lines(self) -> dict[At, list[int]]:
-        """The lines of each value of a JSON file, by the way to it: needed only where one is refused."""
-        lines = dict[At, list[int]]()
-        try:
-            for at, line in _places(_parsed(self._text)):
-                lines.setdefault(at, []).append(line)
-        except (RecursionError, SyntaxError):
-            self._refuse_nesting()
-        return lines
+    def _object(self, pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+        """Return an object of JSON; refuse one that has a key twice."""
+        found = dict[str, Json]()
+        for key, value in pairs:
+            if key in found:
+                self.refuse((key,), "appears twice in one object")
+            found[key] = value
+        return found
 
     def refuse(self, at: At, message: str) -> NoReturn:
         """Raise the error that points to a value, or to what should contain one that is missing."""
         name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
-        where = f"{self.file}:{self._line((*self.table, *at))}: {name and name + ': '}"
-        raise InvalidInputError(f"{where}{message}{self._hint and '; ' + self._hint}")
+        line = f":{self._line((*self.table, *at))}" if self._is_toml else ""
+        hint = self._hint and f"; {self._hint}"
+        raise InvalidInputError(f"{self.file}{line}: {name and name + ': '}{message}{hint}")
 
     def _line(self, at: At) -> int:
-        if self._is_toml:
-            while at and _at(self._document, at) is None:  # TOML has no null
-                at = at[:-1]
-            return toml_line(self._text, at)
-        while at not in self._lines:
+        """Return the line of a value of a TOML file, or of what should contain one that is missing."""
+        while at and _at(self._document, at) is None:  # TOML has no null
             at = at[:-1]
-        return self._lines[at][0]
+        return toml_line(self._text, at)
 
     def value(self, at: At, kind: type[T]) -> T:
         """Return the value there; refuse one of another type, or a wrong one around it."""
@@ -175,22 +157,3 @@ def toml_line(text: str, at: At) -> int:
             if _at(piece, at) is not None:
                 return number
     return 1
-
-
-def _parsed(text: str) -> ast.expr:
-    """Parse JSON as Python, whose parser keeps lines: true, false and null are names there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the escape "\\/", which Python lacks
-        return ast.parse(f"({text}\n)", mode="eval").body
-
-
-def _places(node: ast.expr, at: At = ()) -> Iterator[tuple[At, int]]:
-    """Yield the way to each value of a parsed document, and its line."""
-    yield at, node.lineno
-    if isinstance(node, ast.Dict):
-        for key, inner in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield from _places(inner, (*at, key.value))
-    elif isinstance(node, ast.List):
-        for number, inner in enumerate(node.elts):
-            yield from _places(inner, (*at, number))
