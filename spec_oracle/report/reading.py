@@ -84,7 +84,7 @@ def total_variation_text(subject: SubjectReport) -> str:
     sizes = [
         (check.measured.total_variation, check.how is How.SAMPLED)
         for check in failed
-        if check.measured.total_variation is not None
+        if check.measured.total_variation  # a lower bound of 0 says nothing
     ]
     if sizes:
         largest, is_bound = max(sizes)
