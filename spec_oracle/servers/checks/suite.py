@@ -36,9 +36,6 @@ LARGE: Final = ("joint", "long-texts")
 COMBINATIONS: Final = 10
 """Of sampling fields, about."""
 
-COARSER: Final = (0.05, 0.1, 0.2)
-"""Total variations that are proposed where a finer one takes too long."""
-
 
 def _end_after(subject: ServerSubject, seconds: float) -> None:
     """Let all requests end in so many seconds from now."""
@@ -74,14 +71,11 @@ SERVER: Final[Suite] = {
 def audit_server(
     subject: ServerSubject, options: AuditOptions, tell: Callable[[str], object] = lambda _: None
 ) -> AuditReport:
-    """Run the checks of a server, in this process; ``tell`` the plan first, the report has what was done."""
+    """Run the checks of a server, in this process; ``tell`` the plan first."""
     _end_after(subject, options.budget)
-    wanted: Mapping[str, Need] = {}
     with suppress(ServerError):  # a server that does not answer is for the first check to report
-        wanted = needs(subject, options.alpha, options.skip)
-        tell(planned(subject, wanted, options.budget))
-    report = audit(subject, options=options, suite=SERVER)
-    return with_notes(report, taken(wanted, report.subjects[0].checks))
+        tell(planned(needs(subject, options.alpha, options.skip), options.budget))
+    return audit(subject, options=options, suite=SERVER)
 
 
 def with_notes(report: AuditReport, *notes: str) -> AuditReport:
@@ -148,8 +142,8 @@ def pace(server: Server, tokens: int) -> float:
     return len(asks) / max(time.monotonic() - started, 1e-6)
 
 
-def planned(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
-    """Return the plan in words: the needs of the large checks, the time of all, and what would need less."""
+def planned(wanted: Mapping[str, Need], budget: float) -> str:
+    """Return the plan in words: the needs of the large checks, and the time of all."""
     if not wanted:
         return "plan: no check is asked for"
     largest = max(wanted, key=lambda name: wanted[name].seconds)
@@ -165,34 +159,8 @@ def planned(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -
     if wanted[largest].seconds <= budget:
         return f"plan: {line}; {total} in all"
     more = f"more than --budget {budget:g} for a check, which ends all after {total}"
-    return f"plan: {line}; that is {more}: {_cheaper(subject, wanted, budget)}"
-
-
-def _cheaper(subject: ServerSubject, wanted: Mapping[str, Need], budget: float) -> str:
-    """Return the options that would need less."""
-    detect = subject.plan.detect
-    ways = [f"--budget {math.ceil(1.2 * max(need.seconds for need in wanted.values()))}"]
-    joint, long = (wanted[name].seconds if name in wanted else 0.0 for name in LARGE)
-    if joint > budget:
-        # Samples grow with the inverse square of the total variation.
-        enough = (tv for tv in COARSER if tv > detect and joint * (detect / tv) ** 2 <= budget)
-        ways += [f"--detect {tv:g}" for tv in [next(enough, None)] if tv]
-        ways += ["--skip joint"] if 0 < long <= budget else []
-    if long > budget:
-        ways += ["--reference URL2"] if subject.reference is None else []
-        ways += ["--draft MODEL"] if subject.draft is None else []
-    return f"give {', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else f"give {ways[0]}"
-
-
-def taken(wanted: Mapping[str, Need], checks: Iterable[CheckResult]) -> str:
-    """Return how much of the plan was done, and in how long."""
-    done = {check.name: check for check in checks}
-    said = [
-        f"{name} {done[name].measured.draws:,} of {need.count:,} {need.what}, {in_words(done[name].seconds)}"
-        for name, need in wanted.items()
-        if name in LARGE and name in done and done[name].measured.draws
-    ]
-    return f"plan: {'; '.join(said)}" if said else ""
+    enough = math.ceil(1.2 * wanted[largest].seconds)
+    return f"plan: {line}; that is {more}: give --budget {enough} or a larger --detect"
 
 
 def in_words(seconds: float) -> str:
