@@ -256,8 +256,9 @@ def _of_transcripts(stand_in: Mapping[str, Any], clock: WorkClock) -> AuditRepor
     server = _server(stand_in, clock, record=lambda *found: lines.append(line_of(*found)))
     options = Options(budget=SERVER_BUDGET, checks=("long-texts",), skip={"joint": ""})
     audit_server(server, options)
-    found = Transcripts(read_all(lines), seed=options.seed)
-    for _ in found.judge():
-        pass
+    transcripts = read_all(lines)
+    found = Transcripts(transcripts, seed=options.seed)
+    for transcript in transcripts:
+        found.add(transcript)
     subject = found.report("completions.jsonl", options.alpha, DETECTED)
     return AuditReport((subject,), options.seed, options.alpha)

@@ -125,9 +125,9 @@ def _recorded(options: AuditOptions, alpha: float) -> SubjectReport:
             rows = (table([*prompt, *tokens[:place]]) for place in range(len(tokens)))
             line[name] = [{token: math.log(mass) for token, mass in enumerate(row)} for row in rows]
         lines.append(json.dumps(line))
-    found = Transcripts(read_all(lines), seed=options.seed)
-    for _ in found.judge():
-        pass
+    found = Transcripts(some := read_all(lines), seed=options.seed)
+    for one in some:
+        found.add(one)
     return found.report("recorded", alpha, 0.3)
 
 

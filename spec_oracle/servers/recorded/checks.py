@@ -11,7 +11,7 @@ count once (`spec_oracle.servers.recorded.transcripts`). Three faults that are n
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -23,7 +23,7 @@ import scipy
 from spec_oracle.arrays import Booleans
 from spec_oracle.audit import effort
 from spec_oracle.audit.logprobs import NEGLIGIBLE, UNFILTERED, Distribution, Logs, difference, likeliest
-from spec_oracle.audit.long_tokens import result_of_tokens
+from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
     Cause,
@@ -81,11 +81,11 @@ MOST_OTHER: Final = 1e-3
 
 
 class Transcripts:
-    """The completions of a file against the distributions of their reference.
+    """The completions of a file, read so far, against the distributions of their reference.
 
     ``server`` scores them by one-token requests, or ``rows`` computes their distributions, or the file holds
     them. ``noise`` in nats is by how much log-probabilities of the reference may be off, besides what the
-    file says of that. Raises `InvalidInputError` if their sampling differs.
+    file says of that.
     """
 
     def __init__(
@@ -98,17 +98,14 @@ class Transcripts:
         seed: int = 0,
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
-        if any(some.sampling != self.sampling for some in transcripts):
-            differs = "sampling: some completions have another one than the first; use a file for each"
-            raise InvalidInputError(differs)
         noise = max(noise, *(some.noise for some in transcripts))
-        listed = {name: _listed(transcripts, name, noise) for name in ("rows", "draft_rows")}
-        self.transcripts = [_cut(some, listed) for some in transcripts]
+        self._listed = {name: _listed(transcripts, name, noise) for name in ("rows", "draft_rows")}
+        transcripts = [self._cut(some) for some in transcripts]
+        listed = self._listed["rows"]
 
         def unasked() -> Distributions:
             """Return distributions that only the file knows."""
-            here = Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed["rows"])
-            found = Distributions(here)
+            found = Distributions(Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed))
             found.noise = noise
             return found
 
@@ -131,21 +128,21 @@ class Transcripts:
         if rows is not None:
             reference.reading = UNFILTERED
         elif not self._is_served:
-            reference.reading, self._is_sure = _most_likely_reading(self.transcripts, unasked())
+            reference.reading, self._is_sure = _most_likely_reading(transcripts, unasked())
         if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
-            reading, is_sure = _most_likely_reading(self.transcripts, unasked())
+            reading, is_sure = _most_likely_reading(transcripts, unasked())
             if is_sure:
                 self._recorded = unasked()
                 self._recorded.reading = reading
 
-    def judge(self) -> Iterator[int]:
-        """Judge the completions, one after the other; yield how many were judged after each."""
-        for transcript in self.transcripts:
-            self._add(transcript)
-            yield self.completions
-
-    def _add(self, transcript: Transcript) -> None:
-        reference = self.judged.distributions
+    def add(self, transcript: Transcript) -> None:
+        """Judge one more; raises `InvalidInputError` if its sampling differs from that of the first."""
+        if transcript.sampling != self.sampling:
+            raise InvalidInputError(
+                "sampling: it differs from that of the first completion; use a file for each"
+            )
+        transcript, reference = self._cut(transcript), self.judged.distributions
+        reference.noise = max(reference.noise, transcript.noise)
         self._fill(transcript)
         scored = self.judged.scored(0, transcript.tokens, start=0)
         self._waiting.append((scored, self._without_copies(transcript, scored)))
@@ -163,6 +160,16 @@ class Transcripts:
                 self._logprobs.add(log, transcript.tokens[place], row, reference.after(prefix))
         if len(self._waiting) == AT_ONCE:
             self._judge()
+
+    def _cut(self, transcript: Transcript) -> Transcript:
+        """Return a transcript whose rows list no token only because it was sampled."""
+
+        def cut(name: str) -> tuple[Logs | None, ...]:
+            rows, listed = getattr(transcript, name), self._listed[name]
+            pairs = zip(rows, transcript.tokens, strict=True) if rows else ()
+            return tuple(row and likeliest(row, listed, token) for row, token in pairs)
+
+        return replace(transcript, rows=cut("rows"), draft_rows=cut("draft_rows"))
 
     def _fill(self, transcript: Transcript) -> None:
         """Replace the known distributions by those of one transcript."""
@@ -196,6 +203,16 @@ class Transcripts:
             if later := [part(one, 1, len(one.came)) for one in some if len(one.came) > 1]:
                 self._later[number].add(joined(later))
 
+    def _each_once(self) -> JudgedCompletions:
+        """Judge those that wait; return the evidence of all tokens, without copies if there are any."""
+        self._judge()
+        self.judged.evidence = self._later[bool(self.copies.found)]
+        return self.judged
+
+    def is_decided(self, alpha: float) -> bool:
+        """Whether the completions read so far are known to be wrong; it may be asked at any time."""
+        return is_decided(self._each_once(), alpha)
+
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Return whether the served model is another one than the reference, which explains a failure."""
         if self._kept.differ:
@@ -216,9 +233,7 @@ class Transcripts:
 
     def _tokens(self, alpha: float, detect: float, ended: str) -> CheckResult:
         """Return the result of `long-texts`: with another temperature that explains a failure, and copies."""
-        self._judge()
-        copies, judged = self.copies.found, self.judged
-        judged.evidence = self._later[bool(copies)]
+        copies, judged = self.copies.found, self._each_once()
         doubtful = judged.distributions.uncertainty
         tokens = result_of_tokens(judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful)
         is_wrong = tokens.status is Status.FAILED
@@ -236,7 +251,7 @@ class Transcripts:
         return tokens
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
-        """Return the report of all judged so far; ``ended`` says why there is no more."""
+        """Return the report of all read so far; ``ended`` says why there is no more."""
         tokens = self._tokens(alpha, detect, ended)
         model = self._model(tokens, detect)
         checks = {"long-texts": tokens, "logprobs": self._logprobs.result(self.completions), "model": model}
@@ -274,17 +289,6 @@ def _listed(transcripts: Sequence[Transcript], name: str, noise: float) -> int:
     if cut and all(row.keys() == {token} for row, token in rows):
         return 0
     return min(cut) if cut else 1 + max((len(row) for row, _ in rows), default=0)
-
-
-def _cut(transcript: Transcript, listed: Mapping[str, int]) -> Transcript:
-    """Return a transcript whose rows list no token only because it was sampled."""
-
-    def cut(name: str) -> tuple[Logs | None, ...]:
-        rows = getattr(transcript, name)
-        pairs = zip(rows, transcript.tokens, strict=True) if rows else ()
-        return tuple(row and likeliest(row, listed[name], token) for row, token in pairs)
-
-    return replace(transcript, rows=cut("rows"), draft_rows=cut("draft_rows"))
 
 
 def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:

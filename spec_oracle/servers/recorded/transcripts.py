@@ -29,10 +29,10 @@ Token ids are compared, no lines: time stamps and request ids play no part.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 
@@ -150,6 +150,17 @@ def read_written(data: bytes) -> tuple[list[Transcript], bytes]:
         if not found:  # a file of one line that is none
             raise
     return found, begun
+
+
+def read_growing(file: BinaryIO) -> Iterator[Transcript | None]:
+    """Yield the transcripts of whole lines as they are added to a file, and None after each look at it."""
+    last, begun = 0, b""
+    while True:
+        *lines, begun = (begun + file.read()).split(b"\n")
+        for number, line in enumerate(lines, last + 1):
+            yield from read_all([line], number)
+        last += len(lines)
+        yield None
 
 
 @dataclass

@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
 from spec_oracle.servers.recorded.checks import Transcripts
+from spec_oracle.servers.recorded.transcripts import read_all
 from tests.spec_oracle.servers.client.stand_in import StandIn, answering
 from tests.strategies import at_night, by_day
 
@@ -159,21 +162,70 @@ def test_local_weights_are_a_reference(tmp_path, capsys):
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
     network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
     from spec_oracle.servers.checks.distributions import of_weights
+    from spec_oracle.servers.recorded.checks import Transcripts
     from spec_oracle.servers.recorded.transcripts import Transcript
 
     tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
     found = Transcripts([Transcript((1, 2), tuple(tokens))], rows=of_weights(network), noise=0.01)
-    assert list(found.judge()) == [1]
+    found.add(Transcript((1, 2), tuple(tokens)))
     assert found.report("some", 1e-6, 0.1).verdict.value == "inconclusive"
     assert found.judged.evidence.tokens == 63
+
+
+@pytest.fixture
+def followed(tmp_path, capsys, monkeypatch):
+    """Report of a file that is followed: between two looks at it come steps, bytes to add or an error."""
+    file = tmp_path / "some.jsonl"
+    file.write_bytes(b"")
+
+    def reported(steps):
+        steps = iter(steps)
+
+        def step(_):
+            if not isinstance(coming := next(steps), bytes):
+                raise coming
+            with file.open("ab") as more:
+                more.write(coming)
+
+        monkeypatch.setattr("time.sleep", step)
+        return report(capsys, str(file), "--follow", "--detect", "0.9")
+
+    return reported
 
 
 def as_bytes(found):
     return b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in found)
 
 
+def test_a_file_that_grows_is_followed_until_it_is_lossy(followed):
+    wrong = lines(60, "always-accept")
+    steps = [as_bytes(wrong[:1]), as_bytes(wrong[1:30]), as_bytes(wrong[30:])]
+    code, _, _ = followed(steps)  # without a step to end it
+    assert code == 1
+
+
 WHOLE = as_bytes([line | {"text": "\N{LINE SEPARATOR}\N{PILE OF POO}"} for line in RIGHT])
 HALF = WHOLE.rindex("\N{PILE OF POO}".encode()) + 2
+END = KeyboardInterrupt()
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "count", "words"),
+    [
+        ([WHOLE[:HALF], WHOLE[HALF:], END], 0, 30, " are as expected"),
+        ([WHOLE[:HALF], b"", END], 0, 29, " are as expected"),
+        ([WHOLE[:100], b"", WHOLE[100:], END], 0, 30, " are as expected"),
+        ([as_bytes(RIGHT[:5]), END], 0, 5, " are as expected"),
+        ([WHOLE, b"no json\n"], 2, 30, "; ended early: line 31: not a transcript"),
+    ],
+    ids=["a begun line ends", "a begun line", "no line at first", "few lines", "a mistake"],
+)
+def test_a_file_that_grows_is_judged_to_its_end(steps, code, count, words, followed):
+    found, subject, checks = followed(steps)
+    assert f"{count} recorded completions" in subject["scope"]
+    assert words in checks["long-texts"]["detail"]
+    assert found == code
+    assert ("ended early" in checks["long-texts"]["detail"]) is ("ended early" in words)
 
 
 def test_a_last_line_that_ends_within_a_character_is_left_out(tmp_path, capsys):
@@ -181,6 +233,40 @@ def test_a_last_line_that_ends_within_a_character_is_left_out(tmp_path, capsys):
     file.write_bytes(WHOLE[:HALF])
     _, subject, _ = report(capsys, str(file))
     assert "29 recorded completions" in subject["scope"]
+
+
+def test_noise_that_is_recorded_later_counts():
+    few, noisy = (read_all([json.dumps(RIGHT[0] | {"noise": noise})]) for noise in (0.0, 0.1))
+    found = Transcripts(few)
+    found.add(noisy[0])
+    assert found.judged.distributions.noise == 0.1
+
+
+LOOKS = """
+import sys, time
+from spec_oracle import cli
+
+def look(seconds, sleep=time.sleep):
+    print("looked", file=sys.stderr, flush=True)
+    sleep(seconds)
+
+time.sleep = look
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals of POSIX")
+def test_sigterm_ends_the_watch_of_a_file_with_its_report(tmp_path):
+    file = tmp_path / "some.jsonl"
+    file.write_bytes(WHOLE + WHOLE[:100])
+    command = [sys.executable, "-c", LOOKS, "audit-transcripts", str(file), "--follow", "--detect", "0.9"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while "looked" not in (line := running.stderr.readline()):
+            assert line, "it ended before"
+        running.terminate()
+        out, _ = running.communicate(timeout=10)
+    assert running.returncode == 0
+    assert "30 completions are as expected" in out
 
 
 @pytest.mark.parametrize(
