@@ -84,27 +84,16 @@ def log_pmf(chances: Floats, lower: Floats | None = None) -> Floats:
 
 
 @dataclass(frozen=True)
-class LogPart:
-    """A part of a log: ``size`` int [N, L+1] with which weights of n = 0..L grow, 0 in other calls.
-
-    ``decisions`` bool [N, L] are those on drafted tokens that belong to the part.
-    """
-
-    size: Integers
-    decisions: Booleans
-
-
-@dataclass(frozen=True)
 class AcceptanceEvidence:
     """The counts ``accepted`` int [N], the ``chances`` of the rule, and those [N, L] of ``others``.
 
-    ``parts`` of the calls, by name, are known before their counts are.
+    ``parts`` of the calls, by name, are known before their counts are: bool [N, L], the drafted tokens.
     """
 
     accepted: Integers
     chances: Chances
     others: Sequence[Floats] = field(default=())
-    parts: Mapping[str, LogPart] = field(default_factory=dict)
+    parts: Mapping[str, Booleans] = field(default_factory=dict)
 
     def _logs(self, logs: Floats) -> Floats:
         return np.take_along_axis(logs, self.accepted[:, None], axis=1)[:, 0]
@@ -130,17 +119,22 @@ class AcceptanceEvidence:
         ]
         return [family for family in families if family]
 
-    def log_of_part(self, part: LogPart) -> list[float]:
-        """Return log likelihoods of the counts under alternatives in a part: weights, factors, more."""
+    def log_of_part(self, part: Booleans) -> list[float]:
+        """Return log likelihoods of the counts under alternatives in the calls of a part [N, L]."""
+        lengths = np.outer(part.any(axis=1), np.arange(part.shape[1] + 1))
+        weighted = [self.log_of(normalised(self.lenient_log_pmf + size * lengths)) for size in LOG_TILTS]
+        return [*weighted, *self.log_of_decisions(part)]
+
+    def log_of_decisions(self, some: Booleans) -> list[float]:
+        """Return log likelihoods of the counts under other chances of ``some`` drafted tokens, [N, L]."""
         chances = self.lenient
         first = np.full((len(chances), 1), MORE)
         others = [
             *(math.exp(size) * chances for size in LOG_FACTORS[::4]),
             np.hstack([first, chances[:, :-1]]),
         ]
-        altered = [np.where(part.decisions, one.clip(LEAST, 1 - LEAST), chances) for one in others]
-        weighted = [normalised(self.lenient_log_pmf + size * part.size) for size in LOG_TILTS]
-        return [self.log_of(one) for one in (*weighted, *map(log_pmf, altered))]
+        altered = (np.where(some, one.clip(LEAST, 1 - LEAST), chances) for one in others)
+        return [self.log_of(log_pmf(one)) for one in altered]
 
     @cached_property
     def lenient(self) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
 from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE
 from spec_oracle.acceptance.log import AGGREGATES, Aggregate
-from spec_oracle.acceptance.where import FULL, Part
+from spec_oracle.acceptance.where import Part
 from spec_oracle.arrays import Json
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
@@ -20,6 +20,10 @@ HEAD = (
     "reported is",
     "fits the counts",
 )
+
+
+BEHIND_A_REJECTION = "are drafts counted that come behind a rejected one?"
+"""The question where more is accepted than any rule can accept (vllm #10604)."""
 
 
 def _tables(found: Acceptance) -> Iterator[Table]:
@@ -79,8 +83,9 @@ def _verdict(found: Acceptance) -> Iterator[str]:
 
 def _conclusion(found: Acceptance) -> Iterator[str]:
     """Yield why the counts pass or fail, unless a line before said it, and what to ask next."""
-    asks = f"{found.where.question} if not, " if found.where and found.accepts_more else ""
     rule = f"is {found.rule} the rule of this engine? (--rule)"
+    asks = found.where.question if found.where else BEHIND_A_REJECTION
+    asks = f"{asks} if not, " if found.where or (found.impossible and not found.fitting) else ""
     if found.counts_pass is False and found.accepts_more:
         yield f"fails: more is accepted than {found.rule} accepts; {asks}{rule}"
     elif found.disagrees and not found.is_fewer_alike:
@@ -99,11 +104,10 @@ def _conclusion(found: Acceptance) -> Iterator[str]:
 def _difference(found: Acceptance) -> str:
     """Return how the counts differ from those of the rule."""
     if (part := found.where) is not None:
-        what = "whole drafts accepted" if part.name == FULL else "accepted tokens"
-        others = f"; {part.others[0]:,} and {part.others[1]:,.0f} in all others" if part.name != FULL else ""
         return (
             f"most of the difference is {part.name}, in {plural(part.calls, 'call')}: "
-            f"{part.reported:,} {what} reported, {part.expected:,.0f} expected{others}"
+            f"{part.reported:,} accepted tokens reported, {part.expected:,.0f} expected; "
+            f"{part.others[0]:,} and {part.others[1]:,.0f} in all others"
         )
     if found.factor is None:
         return f"no single factor of {found.rule}'s acceptance probabilities explains them"

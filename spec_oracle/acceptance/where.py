@@ -1,4 +1,4 @@
-"""Find the calls of a log whose counts are off: behind a cut, at full acceptance, of short drafts, at an end.
+"""Find where the counts of a log are off: behind a cut, in short drafts, at their last token, at an end.
 
 A part of the calls is named where distributions of the counts that are off in this part only explain them
 better, by 1 / alpha, than any that is off in all calls alike: a factor of the acceptance probabilities or of
@@ -18,7 +18,6 @@ from spec_oracle.acceptance.evidence import (
     LEAST,
     LOG_FACTORS,
     AcceptanceEvidence,
-    LogPart,
     log_mean,
     log_pmf,
     normalised,
@@ -27,16 +26,14 @@ from spec_oracle.acceptance.log import LoggedCalls, is_last_of_prompt
 from spec_oracle.arrays import Booleans, Integers
 
 BEHIND_A_CUT = "behind a partly accepted draft"
-BEHIND_ALL = "behind a fully accepted draft"
-FULL = "at full acceptance"
+LAST = "at the last drafted token"
 END = "at the end of a completion"
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0)
 """Of the acceptance probabilities: what no factor of them explains."""
 
 QUESTIONS = {
     BEHIND_A_CUT: "are tokens counted again that were accepted before the cut?",
-    BEHIND_ALL: "are drafts counted that were verified before?",
-    FULL: "is the last drafted token, or the bonus token, counted without verification?",
+    LAST: "is the last drafted token, or the bonus token, counted without verification?",
     END: "are the counts read after the completion is cut? log them before",
 }
 """What to look for in the engine where it counts too many, and at the end; else `MORE`, and `FEWER`."""
@@ -46,10 +43,9 @@ FEWER = "are drafts logged that were not verified, or accepted tokens left out?"
 
 @dataclass(frozen=True)
 class Part:
-    """Calls whose counts are off: ``name`` says which, ``calls`` how many they are of the log.
+    """Drafted tokens whose counts are off: ``name`` says which, in how many ``calls`` they are.
 
-    ``reported`` and ``expected`` accepted tokens in these calls, and in the ``others``; at full acceptance
-    numbers of calls whose whole draft is accepted.
+    ``reported`` and ``expected`` accepted ones of these tokens, and of all ``others``.
     """
 
     name: str
@@ -67,11 +63,13 @@ class Part:
 
 def named_part(calls: LoggedCalls, evidence: AcceptanceEvidence, alpha: float) -> Part | None:
     """Return the part of the calls that explains the counts, None where nothing does better than all."""
-    parts = {**evidence.parts, **({END: _calls(calls, is_last_of_prompt(calls))} if _ends(calls) else {})}
+    parts = dict(evidence.parts)
+    if len(set(calls.prompts)) > 1:  # else the log does not say where a completion ends
+        parts[END] = is_last_of_prompt(calls)[:, None] & calls.is_draft
     found = {name: log_mean(evidence.log_of_part(part)) for name, part in parts.items()}
     if END in found:
         found[END] -= _longer_at_the_end(calls, evidence)
-    everywhere = evidence.log_of_part(_calls(calls, calls.lengths >= 0))
+    everywhere = evidence.log_of_part(calls.is_draft)
     others = map(log_mean, [everywhere, *evidence.log_everywhere, _powers(evidence), *_places(evidence)[:-1]])
     bar = max(evidence.log_of_best_factor, *others)
     name = max(found, key=lambda one: found[one])
@@ -85,12 +83,12 @@ def _longer_at_the_end(calls: LoggedCalls, evidence: AcceptanceEvidence) -> floa
     return max(0.0, evidence.log_of(normalised(own + longer)) - evidence.log_of(own))
 
 
-def _part(name: str, weights: LogPart, calls: LoggedCalls, evidence: AcceptanceEvidence) -> Part:
-    masses, lengths = np.exp(evidence.chances.log_pmf), np.arange(weights.size.shape[1])
-    reported = int(weights.size[np.arange(len(masses)), calls.accepted].sum())
-    expected, of_all = float((masses * weights.size).sum()), float((masses * lengths).sum())
-    others = (0, 0.0) if name == FULL else (int(calls.accepted.sum()) - reported, of_all - expected)
-    return Part(name, int((weights.size != 0).any(axis=1).sum()), reported, expected, others)
+def _part(name: str, part: Booleans, calls: LoggedCalls, evidence: AcceptanceEvidence) -> Part:
+    tails, columns = np.cumprod(evidence.chances.known, axis=1), np.arange(part.shape[1])
+    is_kept = columns < calls.accepted[:, None]
+    others = int(is_kept[~part].sum()), float(tails[~part].sum())
+    in_calls = int(part.any(axis=1).sum())
+    return Part(name, in_calls, int(is_kept[part].sum()), float(tails[part].sum()), others)
 
 
 def refutes_a_factor(evidence: AcceptanceEvidence, alpha: float) -> bool:
@@ -117,39 +115,20 @@ def _powers(evidence: AcceptanceEvidence) -> list[float]:
 def _places(evidence: AcceptanceEvidence) -> list[list[float]]:
     """Return log likelihoods of the counts with a factor of the first, the second, ... drafted token only."""
     columns = np.arange(evidence.lenient.shape[1])
-    none = np.zeros((len(evidence.lenient), len(columns) + 1), dtype=np.int64)
-    return [evidence.log_of_part(LogPart(none, columns[None, :] == column)) for column in columns]
+    return [evidence.log_of_decisions(columns[None, :] == column) for column in columns]
 
 
-def known_parts(calls: LoggedCalls) -> Mapping[str, LogPart]:
-    """Return the parts of the calls that are known before their counts are, by name."""
-    before = _before(calls)
-    follows, kept, drafted = before >= 0, calls.accepted[before], calls.lengths[before]
-    lengths, longest = np.arange(calls.p.shape[1] + 1)[None, :], calls.lengths.max()
-    is_draft = calls.lengths > 0
-    least = calls.lengths[is_draft].min(initial=longest)
-    cuts = (2**power for power in range(8) if least <= 2**power < longest)
-    is_whole = (lengths == calls.lengths[:, None]) & is_draft[:, None]
-    return {
-        BEHIND_A_CUT: _calls(calls, follows & (kept > 0) & (kept < drafted)),
-        BEHIND_ALL: _calls(calls, follows & (kept == drafted)),
-        FULL: LogPart(is_whole.astype(int), is_whole[:, 1:]),
-        **{
-            f"in drafts of length at most {most}": _calls(calls, is_draft & (calls.lengths <= most))
-            for most in cuts
-        },
-    }
-
-
-def _calls(calls: LoggedCalls, some: Booleans) -> LogPart:
-    """Return the weights of ``some`` calls, [N]: all their drafted tokens."""
-    lengths = np.arange(calls.p.shape[1] + 1)[None, :]
-    return LogPart(np.where(some[:, None], lengths, 0), some[:, None] & calls.is_draft)
-
-
-def _ends(calls: LoggedCalls) -> bool:
-    """Whether the log says where a completion ends."""
-    return len(set(calls.prompts)) > 1
+def known_parts(calls: LoggedCalls) -> Mapping[str, Booleans]:
+    """Return the drafted tokens [N, L] of parts of the calls that are known before their counts are."""
+    before, longest = _before(calls), calls.lengths.max()
+    kept, drafted = calls.accepted[before], calls.lengths[before]
+    parts = {BEHIND_A_CUT: (before >= 0) & (kept > 0) & (kept < drafted)}
+    least = calls.lengths[calls.lengths > 0].min(initial=longest)
+    for most in (2**power for power in range(8)):
+        if least <= most < longest:
+            parts[f"in drafts of length at most {most}"] = calls.lengths <= most
+    is_last = np.arange(1, calls.p.shape[1] + 1) == calls.lengths[:, None]
+    return {LAST: is_last, **{name: some[:, None] & calls.is_draft for name, some in parts.items()}}
 
 
 def _before(calls: LoggedCalls) -> Integers:

@@ -12,7 +12,7 @@ import pytest
 from spec_oracle.acceptance import acceptance
 from spec_oracle.acceptance.log import read_calls
 from spec_oracle.acceptance.report import FORMATS
-from spec_oracle.acceptance.where import BEHIND_A_CUT, BEHIND_ALL, END, FULL
+from spec_oracle.acceptance.where import BEHIND_A_CUT, END, LAST
 from tests.strategies import at_night
 
 MATCH = "sample_and_match"
@@ -91,9 +91,10 @@ def judged(log, rule=MATCH, **how):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "where"), [(replayed, BEHIND_A_CUT), (one_more, BEHIND_A_CUT), (last_is_free, FULL)]
+    ("wrong", "where"), [(replayed, BEHIND_A_CUT), (one_more, BEHIND_A_CUT), (last_is_free, LAST)]
 )
 def test_calls_with_counts_too_high_are_named(right, wrong, where):
+    """The first two as llama.cpp counts replayed drafts (llama.cpp #26320)."""
     found = judged(wrong(right))
     assert (found.where.name, found.factor, found.exit_code) == (where, None, 1)
     assert found.where.reported > found.where.expected
@@ -110,7 +111,7 @@ def test_counts_that_are_cut_at_the_end_are_named():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "where"), [(ignored, "in drafts of length at most 1"), (last_is_lost, FULL)]
+    ("wrong", "where"), [(ignored, "in drafts of length at most 1"), (last_is_lost, LAST)]
 )
 def test_counts_that_are_too_low_ask_for_drafts_that_were_not_verified(right, wrong, where):
     found = judged(wrong(right), at_least=0.5)
@@ -118,13 +119,15 @@ def test_counts_that_are_too_low_ask_for_drafts_that_were_not_verified(right, wr
     assert "fails: are drafts logged that were not verified" in FORMATS["text"](found)
 
 
-def test_drafts_behind_a_full_acceptance_that_are_counted_whole(right):
-    kept = [one["accepted"] for one in right]
-    wrong = [
-        one | {"accepted": 4} if before == 4 else one
-        for one, before in zip(right, [0, *kept[:-1]], strict=True)
-    ]
-    assert judged(wrong).where.name == BEHIND_ALL
+def test_drafts_counted_behind_a_rejected_one_are_asked_for():
+    """All drafts that would pass count, also those behind a rejected one (vllm #10604)."""
+    rng, log = np.random.default_rng(4), engine(count=400)
+    for one in log:
+        one["p"] = (np.array(one["p"]) * (rng.random(4) > 0.2)).tolist()
+        one["accepted"] = int((rng.random(4) < one["p"]).sum())
+    found = judged(log)
+    assert (found.accepts_more, found.impossible > 0, found.fitting) == (True, True, ())
+    assert "are drafts counted that come behind a rejected one? if not, is" in FORMATS["text"](found)
 
 
 def test_a_right_log_names_no_calls(right):
