@@ -1,11 +1,11 @@
 """The suite of running servers: their checks, from top to bottom, and the plan that is shown before they run.
 
-The plan says how many requests each check needs, and how long they take; nothing is judged before.
+The plan says how many requests the large checks need, and how long they take; nothing is judged before.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -29,12 +29,6 @@ from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, ServerError
 from spec_oracle.statistics import draws_needed_by_g
-
-LARGE: Final = ("joint", "long-texts")
-"""Checks that the plan always names."""
-
-COMBINATIONS: Final = 10
-"""Of sampling fields, about."""
 
 
 def _end_after(subject: ServerSubject, seconds: float) -> None:
@@ -99,40 +93,20 @@ class Need:
         return self.count / max(self.each, 1e-9)
 
 
-def needs(subject: ServerSubject, alpha: float, left_out: Iterable[str] = ()) -> dict[str, Need]:
-    """Return what each check needs at a false-alarm rate of ``alpha`` for all; raises `ServerError`."""
-    plan, listed, reference = subject.plan, subject.server.listed, subject.reference
+def needs(subject: ServerSubject, alpha: float, left_out: Collection[str] = ()) -> dict[str, Need]:
+    """Return what the large checks need at a false-alarm rate of ``alpha`` for all; raises `ServerError`."""
+    plan, listed = subject.plan, subject.server.listed
     rate = {name: alpha * float(check.share) for name, check in CHECKS.items()}
     one, several = pace(subject.server, 1), pace(subject.server, plan.tokens)
-    each = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
-    longer = 1 / (1 / one + each * effort.SERVER_LONGER * plan.tokens)
     count = plan.requests or draws_needed_by_g(plan.detect, effort.USUAL_BINS, alpha=rate["joint"] / 2)
-    pairs = 2 * effort.SERVER_PAIRS
-    found = {
-        "joint": Need(count if listed else 2 * count, "completions", several),
-        "length": Need(48, "completions", longer),
-        "streams": Need(2 * pairs, "completions", several),
-        "batch": Need(6 * pairs, "requests", several),
-    }
+    found = {"joint": Need(count if listed else 2 * count, "completions", several)}
     if listed:
-        judged = 1 / (1 / one + each)  # a token is sampled, and asked for alone
-        one_token = draws_needed_by_g(plan.coarse, effort.USUAL_BINS, alpha=rate["plain-law"] / 2)
-        combination = tokens_needed(effort.SERVER_SHAPES_TV, rate["shapes"] / (2 * COMBINATIONS), 0.1)
-        is_alone = "joint" in left_out
-        long = (
-            plan.detect
-            if is_alone and subject.draft is None
-            else min(plan.coarse, effort.SERVER_DISTANCES_TV)
-        )
-        found |= {
-            "plain-law": Need(one_token, "tokens", one),
-            "shapes": Need(COMBINATIONS * combination, "tokens", judged),
-            "long-texts": Need(tokens_needed(long, rate["long-texts"]), "tokens", judged),
-            "logprobs": Need(9 * (1 + effort.SERVER_LONGER * plan.tokens), "requests", one),
-        }
-    if reference is not None:
-        found["model"] = Need(200, "tokens", one / 2)
-    return {name: found[name] for name in CHECKS if name in found and name not in left_out}
+        is_alone = "joint" in left_out and subject.draft is None
+        finest = plan.detect if is_alone else min(plan.coarse, effort.SERVER_DISTANCES_TV)
+        another = max(1 / several - 1 / one, 0.0) / (plan.tokens - 1)  # seconds that one more token takes
+        judged = 1 / (1 / one + another)  # a token is sampled, and asked for alone
+        found["long-texts"] = Need(tokens_needed(finest, rate["long-texts"]), "tokens", judged)
+    return {name: need for name, need in found.items() if name not in left_out}
 
 
 def pace(server: Server, tokens: int) -> float:
@@ -143,24 +117,17 @@ def pace(server: Server, tokens: int) -> float:
 
 
 def planned(wanted: Mapping[str, Need], budget: float) -> str:
-    """Return the plan in words: the needs of the large checks, and the time of all."""
-    if not wanted:
-        return "plan: no check is asked for"
-    largest = max(wanted, key=lambda name: wanted[name].seconds)
-    large = [name for name in wanted if name in (*LARGE, largest)]
+    """Return the plan in words: what the large checks need, and whether the budget suffices."""
     said = [
-        f"{name} needs {wanted[name].count:,} {wanted[name].what}: {in_words(wanted[name].seconds)} at "
-        f"{wanted[name].each:{',.0f' if wanted[name].each >= 10 else '.2g'}} a second"
-        for name in large
+        f"{name} needs {need.count:,} {need.what}: {in_words(need.seconds)} at "
+        f"{need.each:{',.0f' if need.each >= 10 else '.2g'}} a second"
+        for name, need in wanted.items()
     ]
-    rest = sum(need.seconds for name, need in wanted.items() if name not in large)
-    line = "; ".join([*said, f"all else {in_words(rest)}"])
-    total = in_words(sum(min(need.seconds, budget) for need in wanted.values()))
-    if wanted[largest].seconds <= budget:
-        return f"plan: {line}; {total} in all"
-    more = f"more than --budget {budget:g} for a check, which ends all after {total}"
-    enough = math.ceil(1.2 * wanted[largest].seconds)
-    return f"plan: {line}; that is {more}: give --budget {enough} or a larger --detect"
+    longest = max((need.seconds for need in wanted.values()), default=0.0)
+    if longest > budget:
+        more = f"more than --budget {budget:g} for a check"
+        said.append(f"that is {more}: give --budget {math.ceil(1.2 * longest)} or a larger --detect")
+    return f"plan: {'; '.join(said) or 'no large check is asked for'}"
 
 
 def in_words(seconds: float) -> str:

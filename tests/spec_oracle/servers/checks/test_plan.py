@@ -1,4 +1,4 @@
-"""The plan: what checks need of their budgets, and how long all take."""
+"""The plan: what large checks need of their budgets, and how long they take."""
 
 import time
 
@@ -22,13 +22,10 @@ def subject(detect=0.05, **options):
 @pytest.mark.parametrize(
     ("budget", "end"),
     [
-        (40_000.0, "9 hours in all"),
+        (40_000.0, []),
         (
             300.0,
-            (
-                "that is more than --budget 300 for a check, which ends all after 10 minutes: "
-                "give --budget 36000 or a larger --detect"
-            ),
+            ["that is more than --budget 300 for a check: give --budget 36000 or a larger --detect"],
         ),
     ],
 )
@@ -36,8 +33,7 @@ def test_the_plan_names_large_checks_and_what_they_take(budget, end):
     assert planned(SLOW, budget).removeprefix("plan: ").split("; ") == [
         "joint needs 7,564 completions: 18 minutes at 7 a second",
         "long-texts needs 33,000 tokens: 8 hours at 1.1 a second",
-        "all else 0 s",
-        end,
+        *end,
     ]
 
 
@@ -63,4 +59,4 @@ def test_an_audit_prints_its_plan_first():
 
 def test_a_server_without_probabilities_is_planned_for():
     found = needs(subject(shape="silent"), 1e-6)
-    assert set(found) == {"joint", "length", "streams", "batch"}
+    assert set(found) == {"joint"}
