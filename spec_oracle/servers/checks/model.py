@@ -6,10 +6,9 @@ completions differ, too, and verification is not to blame.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -18,14 +17,11 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import Distribution
 from spec_oracle.audit.results import Cause, CheckResult, How, Status, check_result, inconclusive, not_asked
-from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Prefix
-from spec_oracle.servers.checks.bins import ServedOutcomes
 from spec_oracle.servers.checks.distributions import DEVIATIONS, Distributions
-from spec_oracle.servers.checks.reference import compared
+from spec_oracle.servers.checks.reference import compare_completions
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
-from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, OutOfTimeError, prefixes_of
+from spec_oracle.servers.contract import OutOfTimeError, prefixes_of
 
 # Tokens after which the distributions of a server and of its reference are compared, and samples of one token
 # where these are not reported.
@@ -151,30 +147,18 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare samples of one token of servers whose completions differ: that is certain, its cause is not."""
     server, reference = subject.server, subject.reference
     assert reference is not None
-    rng = context.stream("server/model/samples")
-    plans = rng.integers(len(server.prompts), size=SERVER_MODEL_SAMPLES).tolist()
-
-    def first_tokens(one: Server) -> ServedOutcomes[Prefix]:
-        numbers = iter(plans)
-
-        def more(count: int) -> Iterator[Prefix]:
-            chosen = list(islice(numbers, count))
-            answers = one.stream([Ask(server.prompts[number], 1) for number in chosen])
-            for number, answer in zip(chosen, answers, strict=True):
-                yield number, answer.tokens
-            server.tell("model, one token", len(outcomes.found), SERVER_MODEL_SAMPLES)
-
-        outcomes = ServedOutcomes(more)
-        return outcomes
-
-    ours = ("requests for one token", first_tokens(server))
-    theirs = ("those of the reference server", first_tokens(reference))
-    sizes = Effort(effort.SERVER_ONE_TOKEN_TV, look=256, wanted=SERVER_MODEL_TV)
-    found = compared(ours, theirs, replace(context, rate=effort.SERVER_BLAME_RATE), sizes)
-    if found.status is not Status.FAILED:
-        return found
-    remarks = replace(found.remarks, proviso=NAMED)
-    return replace(found, detail=f"{found.detail}: {EXPLAINS} why completions differ", remarks=remarks)
+    ours, theirs = (
+        Completions(one, 1, (context.seed, f"server/model/{name}"))
+        for name, one in (("served", server), ("reference", reference))
+    )
+    wanted = replace(subject.plan, detect=SERVER_MODEL_TV, requests=SERVER_MODEL_SAMPLES)
+    found, *_ = compare_completions(ours, theirs, wanted, replace(context, rate=effort.SERVER_BLAME_RATE))
+    if found.status is Status.FAILED:
+        remarks = replace(found.remarks, proviso=NAMED)
+        return replace(found, detail=f"{found.detail}: {EXPLAINS} why completions differ", remarks=remarks)
+    if (found.findings.smallest_detectable_tv or math.inf) > effort.SERVER_ONE_TOKEN_TV:
+        return replace(found, status=Status.INCONCLUSIVE, detail=f"{found.detail}; raise --budget")
+    return found
 
 
 def _of_its_own(context: Context) -> str:

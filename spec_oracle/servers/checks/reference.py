@@ -70,7 +70,7 @@ def compare_completions(
 ) -> tuple[LawResult, Integers, list[Bin]]:
     """Compare as many completions of both as detect ``plan.detect``; return the counts of prefixes, too."""
     both = [ServedOutcomes(one.more, one.found, plan.requests or math.inf) for one in (ours, theirs)]
-    own = (f"completions of {ours.length} tokens", both[0])
+    own = (f"completions of {ours.length} {'token' if ours.length == 1 else 'tokens'}", both[0])
     reference = ("completions of the reference server", both[1])
     sizes = Effort(tv=math.inf, wanted=plan.detect, look=AT_ONCE)
     result = compared(own, reference, context, sizes, table=prefix_counts, shown=_in_words)

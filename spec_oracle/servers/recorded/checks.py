@@ -6,7 +6,7 @@ count once (`spec_oracle.servers.recorded.transcripts`). Three faults that are n
 * The first tokens of completions, on which nothing speculates, contradict the reference: another model.
 * Equal contexts have different rows: tokens are missing from the file, or what was reported is wrong.
 * Another temperature explains the tokens: a trainer that divides logits by a temperature that the server did
-  not, or twice, has samples that are wrong in one way.
+  not, or twice, has samples that are wrong in one way (OpenRLHF #853, trl #4159).
 """
 
 import math
