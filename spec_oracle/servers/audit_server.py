@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.report.terminal import showing_progress
     from spec_oracle.servers.checks.distributions import Weights, load_rows
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-    from spec_oracle.servers.checks.suite import audit_server, with_notes
+    from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
     from spec_oracle.servers.recorded.transcripts import line_of
@@ -38,8 +39,13 @@ def run(options: argparse.Namespace) -> int:
     skip = dict.fromkeys(options.skip or (), "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
-        *(options.tokens, options.requests, options.detect),
-        *(options.seeded, options.assume_speculating, options.long_tokens, options.stream),
+        tokens=options.tokens,
+        requests=options.requests,
+        detect=options.detect,
+        seeded=options.seeded,
+        assume_speculating=options.assume_speculating,
+        long_tokens=options.long_tokens,
+        streams_too=options.stream,
     )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
@@ -51,8 +57,14 @@ def run(options: argparse.Namespace) -> int:
         def connected(url: str) -> Server:
             end = time.monotonic() + options.budget
             client = open_.enter_context(Client(url, limits, options.api_key_env, end))
-            names = {"api": options.api, "model": options.model, "prompts": options.prompt}
-            return connect(client, sampling, **names, progress=progress)
+            return connect(
+                client,
+                sampling,
+                api=options.api,
+                model=options.model,
+                prompts=options.prompt,
+                progress=progress,
+            )
 
         draft = connected(options.draft) if is_served else None
         reference = connected(options.reference) if options.reference else None
@@ -77,8 +89,12 @@ def run(options: argparse.Namespace) -> int:
             record=write_line,
         )
         report = audit_server(subject, chosen, partial(print, file=sys.stderr))
-    written_to = f"{written:,} completions of long-texts were written to {options.record}" if record else ""
-    return write_audit(options, with_notes(report, written_to))
+    if record:
+        (found,) = report.subjects
+        note = f"{written:,} completions of long-texts were written to {options.record}"
+        remarks = replace(found.remarks, notes=(*found.remarks.notes, note))
+        report = replace(report, subjects=(replace(found, remarks=remarks),))
+    return write_audit(options, report)
 
 
 def _fields(given: list[str]) -> dict[str, object]:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Final
 
@@ -70,13 +70,6 @@ def audit_server(
     with suppress(ServerError):  # a server that does not answer is for the first check to report
         tell(planned(needs(subject, options.alpha, options.skip), options.budget))
     return audit(subject, options=options, suite=SERVER)
-
-
-def with_notes(report: AuditReport, *notes: str) -> AuditReport:
-    """Return the report of a server with more notes; empty ones are left out."""
-    (found,) = report.subjects
-    remarks = replace(found.remarks, notes=(*found.remarks.notes, *filter(None, notes)))
-    return replace(report, subjects=(replace(found, remarks=remarks),))
 
 
 @dataclass(frozen=True)
