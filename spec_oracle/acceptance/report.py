@@ -83,11 +83,10 @@ def _verdict(found: Acceptance) -> Iterator[str]:
 
 def _conclusion(found: Acceptance) -> Iterator[str]:
     """Yield why the counts pass or fail, unless a line before said it, and what to ask next."""
-    rule = f"is {found.rule} the rule of this engine? (--rule)"
-    asks = found.where.question if found.where else BEHIND_A_REJECTION
-    asks = f"{asks} if not, " if found.where or (found.impossible and not found.fitting) else ""
+    question = _question(found)
+    rule = f"{question and f'{question} if not, '}is {found.rule} the rule of this engine? (--rule)"
     if found.counts_pass is False and found.accepts_more:
-        yield f"fails: more is accepted than {found.rule} accepts; {asks}{rule}"
+        yield f"fails: more is accepted than {found.rule} accepts; {rule}"
     elif found.disagrees and not found.is_fewer_alike:
         yield f"fails: {found.where.question if found.where else rule}"
     elif found.at_least is not None:
@@ -99,6 +98,14 @@ def _conclusion(found: Acceptance) -> Iterator[str]:
     elif found.counts_pass is None:
         unnoticed = f"acceptance probabilities {percent(found.detect)} lower might go unnoticed"
         yield f"inconclusive: {unnoticed}; log more calls, or raise --detect"
+
+
+def _question(found: Acceptance) -> str:
+    """Return what to look for in the engine, where the counts show more than that they are off; else ""."""
+    if found.where is not None:
+        return found.where.question
+    is_more = found.share_of_expected is None or found.share_of_expected > 1
+    return BEHIND_A_REJECTION if found.impossible and is_more and not found.fitting else ""
 
 
 def _difference(found: Acceptance) -> str:

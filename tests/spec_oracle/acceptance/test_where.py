@@ -119,14 +119,15 @@ def test_counts_that_are_too_low_ask_for_drafts_that_were_not_verified(right, wr
     assert "fails: are drafts logged that were not verified" in FORMATS["text"](found)
 
 
-def test_drafts_counted_behind_a_rejected_one_are_asked_for():
+@pytest.mark.parametrize(("calls", "is_sure"), [(400, True), (12, False)])
+def test_drafts_counted_behind_a_rejected_one_are_asked_for(calls, is_sure):
     """All drafts that would pass count, also those behind a rejected one (vllm #10604)."""
-    rng, log = np.random.default_rng(4), engine(count=400)
+    rng, log = np.random.default_rng(4), engine(count=calls)
     for one in log:
         one["p"] = (np.array(one["p"]) * (rng.random(4) > 0.2)).tolist()
         one["accepted"] = int((rng.random(4) < one["p"]).sum())
     found = judged(log)
-    assert (found.accepts_more, found.impossible > 0, found.fitting) == (True, True, ())
+    assert (found.accepts_more, found.impossible > 0, found.exit_code) == (is_sure, True, 1)
     assert "are drafts counted that come behind a rejected one? if not, is" in FORMATS["text"](found)
 
 
