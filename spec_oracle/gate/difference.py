@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
 from spec_oracle.gate.baseline import Effect, TokensPerCall, tokens_compared
-from spec_oracle.gate.input_file import At, InputFile
+from spec_oracle.gate.input_file import InputFile
 
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": (
@@ -92,51 +92,41 @@ _RANKS: Final[Mapping[str, int]] = {
 
 
 def _subjects(file: Path) -> dict[str, ReportedSubject]:
-    """Return the subjects of a report by name, once each value that is compared has its type and range."""
+    """Return the subjects of a report by name; raises `InvalidInputError` for another file."""
     source = InputFile(file, "expected what `spec-oracle audit --format json` writes; audit again")
     source.require_version(("schema_version",), SCHEMA_VERSION)
-    subjects: dict[str, ReportedSubject] = {}
-    for at in source.entries(("subjects",)):
-        found, name = source.value(at, dict), source.value((*at, "subject"), str)
-        if name in subjects:
-            source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
-        words = {key: source.one_of((*at, key), known) for key, known in _RANKED.items()}
-        for key in ("version", "rule", "smallest_detectable_tv"):
-            if key not in found:
-                source.refuse((*at, key), "missing")
-        words |= {key: str(found[key] or "") for key in ("version", "rule")}
-        error = None
-        if found["smallest_detectable_tv"] is not None:
-            error = source.number((*at, "smallest_detectable_tv"), 0.0, 1.0)
-        figures = list(_figures(source, (*at, "instances")))
-        tokens = TokensPerCall.of(words["verdict"], words["evidence"], error, figures)
-        checks = {check.name: check for check in _checks(source, (*at, "checks"))}
-        subjects[name] = ReportedSubject(words, checks, tokens)
+    listed = source.value(("subjects",), list)
+    try:
+        subjects = {str(one["subject"]): _subject(one) for one in listed}
+    except (KeyError, TypeError, ValueError) as error:
+        source.refuse(("subjects",), f"a value is missing or wrong ({type(error).__name__}: {error})")
+    if len(subjects) < len(listed):
+        source.refuse(("subjects",), "two of them have one name")
     return subjects
 
 
-def _checks(source: InputFile, at: At) -> Iterator[ReportedCheck]:
-    for one in source.entries(at):
-        name = source.value((*one, "name"), str)
-        status = source.one_of((*one, "status"), tuple(Status))
-        known, detail = (
-            "" if source.value(one, dict).get(key) is None else source.value((*one, key), str)
-            for key in ("known", "detail")
+def _subject(found: Mapping[str, Any]) -> ReportedSubject:
+    """Return a subject of the JSON of a report; raises `KeyError`, `TypeError` or `ValueError`."""
+    words: dict[str, str] = {
+        "verdict": SubjectVerdict(found["verdict"]),
+        "evidence": Evidence(found["evidence"]),
+        "version": found["version"] or "",
+        "rule": found["rule"] or "",
+    }
+    figures = [
+        InstanceFigures(
+            one["instance"], one["digest"], one["block_efficiency"], None, tuple(one["accepted_length"])
         )
-        yield ReportedCheck(name, status, known, detail)
-
-
-def _figures(source: InputFile, at: At) -> Iterator[InstanceFigures]:
-    digests: set[str] = set()
-    for one in source.entries(at):
-        name = source.value((*one, "instance"), str)
-        if (digest := source.value((*one, "digest"), str)) in digests:
-            source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
-        digests.add(digest)
-        tokens = source.number((*one, "block_efficiency"), 0.0)
-        yield InstanceFigures(
-            name, digest, tokens, None, tuple(source.value((*one, "accepted_length"), list))
+        for one in found["instances"]
+    ]
+    tokens = TokensPerCall.of(words["verdict"], words["evidence"], found["smallest_detectable_tv"], figures)
+    checks = {
+        one["name"]: ReportedCheck(
+            one["name"], Status(one["status"]), one.get("known") or "", one.get("detail") or ""
         )
+        for one in found["checks"]
+    }
+    return ReportedSubject(words, checks, tokens)
 
 
 def _subject_changes(name: str, old: ReportedSubject | None, new: ReportedSubject | None) -> Iterator[Change]:
