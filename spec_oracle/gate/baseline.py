@@ -9,16 +9,18 @@ differ by up to L (e + f) although nothing has changed.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.gate.input_file import At, InputFile
+from spec_oracle.gate.input_file import read_json
 from spec_oracle.installed import tool_version
 
 CHECK = "baseline"
@@ -107,35 +109,27 @@ def _change(before: float, now: float) -> str:
 
 
 def read_baseline(file: Path) -> dict[str, TokensPerCall]:
-    """Return the entries by subject; raises `InvalidInputError`, with the line, for another file."""
+    """Return the entries by subject; raises `InvalidInputError` for another file."""
     if not file.exists():
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
-    source = InputFile(file, "correct it, or delete the file and write it again with --update-baseline")
-    source.require_keys((), ("baseline_version", "tool_version", "subjects"))
-    source.require_version(("baseline_version",), VERSION)
-    source.value(("tool_version",), str)
-    return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
+    hint = "correct it, or delete the file and write it again with --update-baseline"
+
+    def entries(found: Mapping[str, Any]) -> dict[str, TokensPerCall]:
+        return {subject: _entry(one) for subject, one in found["subjects"].items()}
+
+    return read_json(file, "baseline_version", VERSION, entries, hint)
 
 
-def _entry(source: InputFile, at: At) -> TokensPerCall:
-    """Return the entry of a subject; a digest, or a name of an instance, that appears twice is refused."""
-    source.require_keys(at, ("error", "instances"))
-    error = source.number((*at, "error"), 0.0, MOST_ERROR)
-    tokens: dict[str, float] = {}
-    names: dict[str, str] = {}
-    for one in source.entries((*at, "instances")):
-        source.require_keys(one, ("instance", "digest", "block_efficiency"))
-        name, digest = (source.value((*one, key), str) for key in ("instance", "digest"))
-        if digest in names:
-            source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
-        if name in names.values():
-            source.refuse((*one, "instance"), f"{name!r} is the name of an instance above, too")
-        # Each call emits a token at least, as far as rounding lets it show.
-        tokens[digest] = source.number((*one, "block_efficiency"), 1.0 - max(error, ROUNDING))
-        names[digest] = name
-    if not tokens:
-        source.refuse((*at, "instances"), "expected at least one, got none")
-    return TokensPerCall(error, tokens, names)
+def _entry(found: Mapping[str, Any]) -> TokensPerCall:
+    """Return the entry of a subject; raises `KeyError`, `TypeError` or `ValueError` where it is none."""
+    error, instances = found["error"], found["instances"]
+    tokens = {one["digest"]: one["block_efficiency"] for one in instances}
+    if not 0 <= error <= MOST_ERROR:
+        raise ValueError(f"error: expected a number from 0 to {MOST_ERROR}, got {error}")
+    # Each call emits a token at least, as far as rounding lets it show.
+    if not tokens or not all(1 - max(error, ROUNDING) <= one < math.inf for one in tokens.values()):
+        raise ValueError("block_efficiency: expected numbers of at least 1")
+    return TokensPerCall(error, tokens, {one["digest"]: one["instance"] for one in instances})
 
 
 def update_baseline(file: Path, report: AuditReport) -> list[str]:

@@ -91,14 +91,14 @@ def find_configuration(folder: Path) -> Configuration:
     """Return the configuration in a folder, an empty one without any; raises `InvalidInputError`."""
     for name, table in FILES:
         file = folder / name
-        if file.is_file() and (not table or InputFile(file, is_toml=True, table=table).data is not None):
+        if file.is_file() and (not table or InputFile(file, table).data is not None):
             return read_configuration(file)
     return Configuration()
 
 
 def read_configuration(file: Path) -> Configuration:
     """Return what a file says; raises `InvalidInputError` for what makes no sense, with its line."""
-    source = InputFile(file, is_toml=True, table=dict(FILES).get(file.name, ()))
+    source = InputFile(file, dict(FILES).get(file.name, ()))
     if source.data is None:
         source.refuse((), f"there is no table [{'.'.join(map(str, source.table))}]")
     said = source.value((), dict)

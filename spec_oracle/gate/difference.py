@@ -8,7 +8,7 @@ from typing import Any, Final
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
 from spec_oracle.gate.baseline import Effect, TokensPerCall, tokens_compared
-from spec_oracle.gate.input_file import InputFile
+from spec_oracle.gate.input_file import read_json
 
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": (
@@ -93,16 +93,15 @@ _RANKS: Final[Mapping[str, int]] = {
 
 def _subjects(file: Path) -> dict[str, ReportedSubject]:
     """Return the subjects of a report by name; raises `InvalidInputError` for another file."""
-    source = InputFile(file, "expected what `spec-oracle audit --format json` writes; audit again")
-    source.require_version(("schema_version",), SCHEMA_VERSION)
-    listed = source.value(("subjects",), list)
-    try:
-        subjects = {str(one["subject"]): _subject(one) for one in listed}
-    except (KeyError, TypeError, ValueError) as error:
-        source.refuse(("subjects",), f"a value is missing or wrong ({type(error).__name__}: {error})")
-    if len(subjects) < len(listed):
-        source.refuse(("subjects",), "two of them have one name")
-    return subjects
+
+    def by_name(found: Mapping[str, Any]) -> dict[str, ReportedSubject]:
+        subjects = {str(one["subject"]): _subject(one) for one in found["subjects"]}
+        if len(subjects) < len(found["subjects"]):
+            raise ValueError("two subjects have one name")
+        return subjects
+
+    hint = "expected what `spec-oracle audit --format json` writes; audit again"
+    return read_json(file, "schema_version", SCHEMA_VERSION, by_name, hint)
 
 
 def _subject(found: Mapping[str, Any]) -> ReportedSubject:

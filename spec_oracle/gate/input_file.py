@@ -1,12 +1,13 @@
-"""JSON and TOML files that are read as input: a mistake in one is refused with its place."""
+"""Files that are read as input: TOML, which people write, and JSON, which an earlier run wrote.
+
+A mistake in TOML is refused with its line.
+"""
 
 import json
-import sys
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 from spec_oracle.arrays import Json
 from spec_oracle.errors import InvalidInputError, unknown
@@ -21,8 +22,28 @@ _WORDS: Final[Mapping[type, str]] = {
     int: "a whole number",
     str: "a string",
     list: "an array",
+    dict: "a table",
 }
-_LARGEST: Final = sys.float_info.max
+
+
+def read_json(file: Path, key: str, version: int, parse: Callable[[Mapping[str, Any]], T], hint: str) -> T:
+    """Return what ``parse`` makes of an object of JSON that has a version at a key.
+
+    Raises `InvalidInputError` for other files, and for those in which a value is missing or wrong: ``parse``
+    raises one of Python's usual errors. ``hint`` says what to do about it.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{file}: cannot be read: {error}") from None
+    given = found.get(key) if isinstance(found, dict) else None
+    if type(given) is not int or given != version:
+        raise InvalidInputError(f"{file}: {key}: expected {version}, got {given}; {hint}")
+    try:
+        return parse(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"a value is missing or wrong ({type(error).__name__}: {error})"
+        raise InvalidInputError(f"{file}: {why}; {hint}") from None
 
 
 def _is_of(found: object, kind: type[T]) -> TypeGuard[T]:
@@ -31,46 +52,31 @@ def _is_of(found: object, kind: type[T]) -> TypeGuard[T]:
 
 
 class InputFile:
-    """A parsed file: JSON, which programs write, or TOML, which people do: there errors name the line.
+    """A parsed TOML file.
 
-    ``data`` is the part of it at ``table``, None if it has none. ``hint`` ends each error: what to do about a
-    file that is refused. Raises `InvalidInputError` for a file that cannot be read, and for an object of JSON
-    that has a key twice.
+    ``data`` is the part of it at ``table``, None if it has none. Raises `InvalidInputError` for a file that
+    cannot be read.
     """
 
-    def __init__(self, file: Path, hint: str = "", *, is_toml: bool = False, table: At = ()) -> None:
-        self.file, self.table, self._hint = file, table, hint
-        self._is_toml = is_toml
-        read = tomllib.loads if is_toml else partial(json.loads, object_pairs_hook=self._object)
+    def __init__(self, file: Path, table: At = ()) -> None:
+        self.file, self.table = file, table
         try:
             self._text = file.read_text(encoding="utf-8")
-            self._document: Json = read(self._text)
+            self._document: Json = tomllib.loads(self._text)
         except RecursionError:
             raise InvalidInputError(f"{file}: cannot be read: it is nested too deeply") from None
-        except InvalidInputError:
-            raise
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{file}: cannot be read: {error}") from None
         self.data = _at(self._document, table)
 
-    def _object(self, pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-        """Return an object of JSON; refuse one that has a key twice."""
-        found = dict[str, Json]()
-        for key, value in pairs:
-            if key in found:
-                self.refuse((key,), "appears twice in one object")
-            found[key] = value
-        return found
-
     def refuse(self, at: At, message: str) -> NoReturn:
         """Raise the error that points to a value, or to what should contain one that is missing."""
         name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
-        line = f":{self._line((*self.table, *at))}" if self._is_toml else ""
-        hint = self._hint and f"; {self._hint}"
-        raise InvalidInputError(f"{self.file}{line}: {name and name + ': '}{message}{hint}")
+        line = self._line((*self.table, *at))
+        raise InvalidInputError(f"{self.file}:{line}: {name and name + ': '}{message}")
 
     def _line(self, at: At) -> int:
-        """Return the line of a value of a TOML file, or of what should contain one that is missing."""
+        """Return the line of a value, or of what should contain one that is missing."""
         while at and _at(self._document, at) is None:  # TOML has no null
             at = at[:-1]
         return toml_line(self._text, at)
@@ -84,19 +90,13 @@ class InputFile:
             elif step in (table := self._required(at[:place], found, dict)):
                 found = table[step]
             else:
-                self.refuse(at[: place + 1], f"missing; expected {self._word(kind)}")
+                self.refuse(at[: place + 1], f"missing; expected {_WORDS[kind]}")
         return self._required(at, found, kind)
 
     def _required(self, at: At, found: Json, kind: type[T]) -> T:
         if not _is_of(found, kind):
-            self.refuse(at, f"expected {self._word(kind)}, got {self._shown(found)}")
+            self.refuse(at, f"expected {_WORDS[kind]}, got {found!r:.80}")
         return found
-
-    def _word(self, kind: type) -> str:
-        return _WORDS.get(kind, "a table" if self._is_toml else "an object")
-
-    def _shown(self, found: Json) -> str:
-        return f"{repr(found) if self._is_toml else json.dumps(found):.80}"
 
     def entries(self, at: At) -> Iterator[At]:
         """Yield the way to each entry of an array."""
@@ -108,19 +108,6 @@ class InputFile:
         if (found := self.value(at, str)) not in known:
             self.refuse(at, unknown(found, known))
         return found
-
-    def require_version(self, at: At, expected: int) -> None:
-        """Refuse a file of another version."""
-        if (version := self.value(at, int)) != expected:
-            self.refuse(at, f"expected {expected}, got {version}")
-
-    def number(self, at: At, least: float, most: float = _LARGEST) -> float:
-        """Return a number from ``least`` to ``most``; infinite ones and NaN are refused."""
-        found = self.value(at, float)
-        if not least <= found <= most:
-            wanted = f"of at least {least:g}" if most == _LARGEST else f"from {least:g} to {most:g}"
-            self.refuse(at, f"expected a number {wanted}, got {self._shown(found)}")
-        return float(found)
 
     def require_keys(self, at: At, known: Collection[str]) -> None:
         """Refuse keys that are not known, and what is no object or table."""

@@ -114,12 +114,12 @@ def test_the_command_lists_the_worst_change_first(changes, tmp_path, capsys):
     ("text", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "bad.json: expected an object, got []"),
-        ('{"schema_version": 3}', "bad.json: subjects: missing; expected an array"),
+        ("[]", "bad.json: schema_version: expected 3, got None"),
+        ('{"schema_version": 3}', "bad.json: a value is missing or wrong (KeyError: 'subjects')"),
         ('{"schema_version": 1,\n"subjects": []}', "bad.json: schema_version: expected"),
         (
             '{"schema_version": 3,\n"subjects": [{}]}',
-            "bad.json: subjects: a value is missing or wrong (KeyError: 'subject'",
+            "bad.json: a value is missing or wrong (KeyError: 'subject'",
         ),
     ],
 )
@@ -134,13 +134,13 @@ def test_files_that_are_no_reports_are_refused(tmp_path, capsys, text, message):
     [
         (
             lambda s: s[0].update(verdict="fine"),
-            "subjects: a value is missing or wrong (ValueError: 'fine' is not a valid",
+            "a value is missing or wrong (ValueError: 'fine' is not a valid",
         ),
-        (lambda s: s[1].update(subject="token"), "subjects: two of them have one name"),
-        (lambda s: s[0].pop("rule"), "subjects: a value is missing or wrong (KeyError: 'rule'"),
+        (lambda s: s[1].update(subject="token"), "two subjects have one name"),
+        (lambda s: s[0].pop("rule"), "a value is missing or wrong (KeyError: 'rule'"),
         (
             lambda s: s[0]["checks"][0].update(status="fine"),
-            "subjects: a value is missing or wrong (ValueError: 'fine' is not a valid",
+            "a value is missing or wrong (ValueError: 'fine' is not a valid",
         ),
     ],
 )
