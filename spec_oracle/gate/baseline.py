@@ -129,6 +129,8 @@ def _entry(found: Mapping[str, Any]) -> TokensPerCall:
     # Each call emits a token at least, as far as rounding lets it show.
     if not tokens or not all(1 - max(error, ROUNDING) <= one < math.inf for one in tokens.values()):
         raise ValueError("block_efficiency: expected numbers of at least 1")
+    if len(tokens) < len(instances):
+        raise ValueError("instances: one of them appears twice")
     return TokensPerCall(error, tokens, {one["digest"]: one["instance"] for one in instances})
 
 

@@ -168,6 +168,7 @@ GOOD = """{
         ("2.5", "0.5", "block_efficiency: expected numbers of at least 1"),
         ("2.5", "Infinity", "block_efficiency: expected numbers of at least 1"),
         ('"digest": "0b"', '"digets": "0b"', "KeyError: 'digest'"),
+        ("0b", "0a", "instances: one of them appears twice"),
     ],
 )
 def test_impossible_numbers_in_a_baseline_are_refused(tmp_path, old, new, message):
