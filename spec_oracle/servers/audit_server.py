@@ -23,6 +23,9 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
+LEFT_OUT = {"rl": ("length", "batch")}
+"""By purpose the checks that say nothing of it."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
@@ -36,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from spec_oracle.servers.client.server import Server, connect, same_prompts
     from spec_oracle.servers.recorded.transcripts import line_of
 
-    skip = dict.fromkeys(options.skip or (), "")
+    skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = ServerPlan(
         tokens=options.tokens,
@@ -125,6 +128,7 @@ _RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _LONG = "tokens of a completion of long-texts; default: 64, 256 or 512 where shorter ones draft nothing"
+_FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
 _STREAM = "compare streamed completions, greedy and seeded, with the same ones not streamed"
 AUDIT_SERVER = Command(
@@ -162,6 +166,7 @@ AUDIT_SERVER = Command(
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),
+            value("--for", None, _FOR, default="", choices=tuple(LEFT_OUT), dest="purpose"),
         ],
         "the report": [
             value("--record", "FILE", _RECORD, file_to_write),
