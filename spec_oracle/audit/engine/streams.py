@@ -7,24 +7,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.dependence import CallSizes, independent
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
 from spec_oracle.audit.engine.tracer import EngineRequest, generated_together
 from spec_oracle.audit.experiment import Experiment, find, first_failure, run_guarded
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed, remarked
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed, remarked
 from spec_oracle.contracts import raising
+from spec_oracle.exact.completions import Ids
 
 ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.
 # Sizes of batches whose seeded requests are asked for alone, too; rounds of them, and tokens.
 ENGINE_SEEDED_BATCHES: Final = (2, 3, 5)
 ENGINE_SEEDED_ROUNDS: Final = 4
 ENGINE_SEEDED_TOKENS: Final = 8
+ENGINE_PAIRS: Final = 240  # Pairs of completions of engines whose distribution is wrong.
 ENGINE_PAIRS_SHARE: Final = 0.1  # Share of the budget for pairs where they are sampled.
 ENGINE_PAIRS_TV: Final = 0.2  # TV of pairs that samples should detect.
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
+
+_UNRELATED: Final = 2
+"""Of several engines so many are tested for independence: each takes 80 pairs."""
 
 
 def streams(subject: EngineSubject, context: Context) -> CheckResult:
@@ -37,10 +45,10 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
     parts: list[Callable[[float], CheckResult]] = []
     if seeded:
         parts.append(lambda _: _repeated(seeded, context.seed))
-    if not context.is_lossy(subject):
+    if context.is_lossy(subject):
+        parts += [partial(_unrelated, some, requests) for some in (cases, seeded) if some]
+    else:
         parts.append(partial(_pairs, cases, requests))
-    if not parts:
-        return not_asked("joint failed, and no request takes a seed")
     if not (together := [case for case in seeded if case.code.has("generate_batch")]):
         return first_failure(context.rate, *parts)
     counted = run_guarded(partial(_alone_and_in_batches, together, subject.cases(context)))
@@ -106,3 +114,21 @@ def in_a_row(cases: Sequence[Case], requests: Requests) -> Iterator[Experiment]:
             one = EngineRequest(case.prompt, TOKENS, seeded)
             group = "seeds s and s + 1" if seeded else "pairs without seed"
             yield requests.calls(case, [[one], [one]], neighbours=seeded, group=group)
+
+
+def _unrelated(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:
+    """Judge whether pairs of completions are independent, whatever their distribution is."""
+    few, seeded = cases[:_UNRELATED], cases[0].code.takes_seeds
+
+    def judged(case: Case, part: float) -> CheckResult:
+        one = EngineRequest(case.prompt, TOKENS, seeded)
+        pairs = requests.calls(case, [[one], [one]], neighbours=seeded)
+        outcomes = [_padded(pair) for pair in pairs.many(2 * (ENGINE_PAIRS // len(few) // 2))]
+        found = independent(lambda _: np.array(outcomes), [CallSizes((2,), len(outcomes) // 2)], part)
+        return replace(found, detail=f"{pairs.what}: {found.detail}")
+
+    return first_failure(rate, *(partial(judged, case) for case in few))
+
+
+def _padded(pair: tuple[Ids, Ids]) -> list[list[int]]:
+    return [[*one, *[-1] * (TOKENS + 1 - len(one))] for one in pair]
