@@ -69,8 +69,6 @@ SERVER_READING_SAMPLES: Final = 24
 SERVER_ONE_TOKEN_TV: Final = 0.5  # Largest TV that tests of single tokens must detect.
 # A token that the completions under a combination of sampling fields are planned for, and must detect.
 SERVER_SHAPES_TV: Final = 0.4
-# Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
-SERVER_PAIRS: Final = 800
 SERVER_LOGPROBS_COARSEST: Final = 0.5  # Difference of log-probabilities that must be detected, nats.
 # False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is.
 SERVER_BLAME_RATE: Final = 1e-3

@@ -30,6 +30,7 @@ from spec_oracle.servers.contract import Ask
 # completions.
 SERVER_PAIRS_TV: Final = 0.5
 SERVER_PAIRS_WANTED: Final = 0.25
+SERVER_PAIRS: Final = 800  # Pairs: with as many far apart they detect `SERVER_PAIRS_WANTED`.
 # The same of completions that are seeded, or beside other traffic.
 SERVER_ALIKE_TV: Final = 0.3
 SERVER_ALIKE_WANTED: Final = 0.2
@@ -220,7 +221,7 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     of_joint, more, end = subject.completions.after(0), subject.sampled_apart, time.monotonic() + seconds
     asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
     apart = concurrent(subject, lambda: asks, list, more)
-    while len(of_joint) + len(more) < 2 * effort.SERVER_PAIRS and not apart.is_over:
+    while len(of_joint) + len(more) < 2 * SERVER_PAIRS and not apart.is_over:
         apart(len(more) + 1 - apart.given)
         if time.monotonic() > end:
             break
