@@ -1,5 +1,6 @@
 """Compare two reports of audits: list the changes, and whether anything got worse."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,11 +115,16 @@ def _subject(found: Mapping[str, Any]) -> ReportedSubject:
     }
     figures = [
         InstanceFigures(
-            one["instance"], one["digest"], one["block_efficiency"], None, tuple(one["accepted_length"])
+            one["instance"],
+            one["digest"],
+            _number(one, "block_efficiency"),
+            None,
+            tuple(one["accepted_length"]),
         )
         for one in found["instances"]
     ]
-    tokens = TokensPerCall.of(words["verdict"], words["evidence"], found["smallest_detectable_tv"], figures)
+    error = None if found["smallest_detectable_tv"] is None else _number(found, "smallest_detectable_tv", 1.0)
+    tokens = TokensPerCall.of(words["verdict"], words["evidence"], error, figures)
     checks = {
         one["name"]: ReportedCheck(
             one["name"], Status(one["status"]), one.get("known") or "", one.get("detail") or ""
@@ -126,6 +132,13 @@ def _subject(found: Mapping[str, Any]) -> ReportedSubject:
         for one in found["checks"]
     }
     return ReportedSubject(words, checks, tokens)
+
+
+def _number(found: Mapping[str, Any], key: str, most: float = sys.float_info.max) -> float:
+    """Return a number at a key; raises `ValueError` where it is out of range: it would hide a change."""
+    if not 0 <= found[key] <= most:
+        raise ValueError(f"{key}: expected a number from 0 to {most:g}, got {found[key]}")
+    return float(found[key])
 
 
 def _subject_changes(name: str, old: ReportedSubject | None, new: ReportedSubject | None) -> Iterator[Change]:

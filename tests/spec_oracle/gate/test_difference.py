@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import pytest
 
@@ -141,6 +142,15 @@ def test_files_that_are_no_reports_are_refused(tmp_path, capsys, text, message):
         (
             lambda s: s[0]["checks"][0].update(status="fine"),
             "a value is missing or wrong (ValueError: 'fine' is not a valid",
+        ),
+        (
+            lambda s: s[0]["instances"][0].update(block_efficiency=math.nan),
+            "(ValueError: block_efficiency: expected a number from 0",
+        ),
+        (lambda s: s[0]["instances"][0].update(block_efficiency="2"), "(TypeError: "),
+        (
+            lambda s: s[0].update(smallest_detectable_tv=math.nan),
+            "(ValueError: smallest_detectable_tv: expected a number from 0 to 1, got nan",
         ),
     ],
 )
