@@ -138,7 +138,7 @@ class Decision(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether the outcome stands for others."""
+        """Whether the outcome represents others."""
         return self.outcome in self.alike[-1:]
 
     @property

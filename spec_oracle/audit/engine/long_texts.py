@@ -59,9 +59,9 @@ ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
 ENGINE_LONG_BESIDE: Final = 4
 CONVERSATIONS_PART: Final = 0.05  # Part of the rate for later turns of conversations.
+ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 ENGINE_LONG_BATCHES: Final = (2, 3, 5, 8)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
-ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 ENGINE_LONG_BATCH_COUNT: Final = 4000  # So many of these at most.
 ENGINE_LONG_BATCH_SHARE: Final = 0.3  # Share of the budget for them.
 

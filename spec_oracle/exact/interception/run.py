@@ -113,7 +113,7 @@ class Run:
     """How many draws and comparisons there were."""
     decisions: list[Decision] = field(default_factory=list)
     standing: list[int] = field(default_factory=list)
-    """Values of these decisions that stand for others."""
+    """The values of those decisions whose outcome represents others."""
     weight = 1.0
     """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False

@@ -173,12 +173,12 @@ def test_engines_that_cannot_be_judged_get_a_clear_row(engine):
 def test_an_optional_method_that_takes_other_arguments_is_named_with_its_call():
     found = report_on(engines.BatchWithoutSeeds, replace(QUICK, checks=("batch",)))
     assert found.verdict is SubjectVerdict.BROKEN
-    told = next(check.detail for check in found.checks if check.status is Status.FAILED)
-    assert told.startswith(
+    why = next(check.detail for check in found.checks if check.status is Status.FAILED)
+    assert why.startswith(
         "generate_batch is called as generate_batch(prompts, max_new_tokens, seeds): too many"
     )
-    assert "engines.py:" in told
-    assert told.endswith("rename it if it is not that method of the contract")
+    assert "engines.py:" in why
+    assert why.endswith("rename it if it is not that method of the contract")
 
 
 def test_an_engine_that_shows_no_drafts_is_inconclusive_unless_assumed():

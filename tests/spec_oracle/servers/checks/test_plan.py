@@ -49,10 +49,10 @@ def test_the_budget_is_that_of_each_check():
 
 
 def test_an_audit_prints_its_plan_first():
-    told = []
+    lines = []
     skip = dict.fromkeys(["shapes", "streams", "batch", "long-texts"], "")
-    audit_server(subject(detect=0.2), AuditOptions(budget=600.0, skip=skip), told.append)
-    (plan,) = told
+    audit_server(subject(detect=0.2), AuditOptions(budget=600.0, skip=skip), lines.append)
+    (plan,) = lines
     assert plan.startswith("plan: joint needs ")
     assert "long-texts" not in plan
 
