@@ -233,18 +233,25 @@ class Branches(Generic[T]):
 
 @dataclass(frozen=True)
 class _Unfinished:
+    """Branches that end with a decision, each after that of number ``source`` int [R] of the run before."""
+
     rows: Integers
     weight: Numbers
     script: list[_Decided]
     represented: tuple[Represented | None, ...]
+    source: Integers
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
+        if len(self.rows) <= size:
+            yield self
+            return
         for start in range(0, len(self.rows), size):
-            yield self.part(slice(start, start + size))
+            yield self.of_rows(np.arange(start, min(start + size, len(self.rows))))
 
-    def part(self, rows: slice) -> "_Unfinished":
+    def of_rows(self, rows: Integers) -> "_Unfinished":
         script = [answer.of_rows(rows) for answer in self.script]
-        return _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
+        known = tuple(self.represented[row] for row in rows)
+        return _Unfinished(self.rows[rows], self.weight[rows], script, known, self.source[rows])
 
 
 def enumerate_branches(
@@ -273,7 +280,8 @@ def enumerate_branches(
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
+    every = np.arange(len(probability))
+    start = _Unfinished(every, probability, [], (None,) * len(probability), every)
     unfinished, pace = list(start.pieces(max_rows)), _Pace(end)
 
     def step(branch: _Unfinished) -> T | _Unfinished:
@@ -336,20 +344,16 @@ def _has_more_outcomes_than(
     """Whether all rows have more outcomes than ``limit``, by most of some random ways: Knuth, 1975.
 
     The product of the numbers of outcomes on one way has as its mean how many there are. The median of some
-    ways is less where few ways are long: then too few are counted. A way that is above the limit ends there.
+    ways is less where few ways are long: then too few are counted. The ways are gone together, as one batch.
     """
-    rng, above = np.random.default_rng(0), list[bool]()
+    rng = np.random.default_rng(0)
     rows = np.flatnonzero(start.weight > 0)
-    for row in rng.choice(rows, _WAYS).tolist():
-        product, after = float(len(rows)), step(start.part(slice(row, row + 1)))
-        while isinstance(after, _Unfinished) and product <= limit:
-            product *= len(after.rows)
-            one = int(rng.integers(len(after.rows)))
-            after = step(after.part(slice(one, one + 1)))
-        above.append(product > limit)
-        if max(sum(above), len(above) - sum(above)) > _WAYS // 2:
-            break
-    return sum(above) > _WAYS // 2
+    after, products = step(start.of_rows(rng.choice(rows, _WAYS))), np.full(_WAYS, float(len(rows)))
+    while isinstance(after, _Unfinished) and (products > limit).sum() <= _WAYS // 2:
+        counts = np.bincount(after.source)
+        products *= counts
+        after = step(after.of_rows(np.cumsum(counts) - counts + rng.integers(counts)))
+    return bool((products > limit).sum() > _WAYS // 2)
 
 
 def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, few: int) -> _Unfinished:
@@ -388,7 +392,7 @@ def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _
                 "a sampled token id that represents others decides what is sampled next"
             )
         known = tuple(branch.represented[row] for row in source)
-    return _Unfinished(branch.rows[source], weight, script, known)
+    return _Unfinished(branch.rows[source], weight, script, known, source)
 
 
 def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers, few: int) -> _Unfinished:
