@@ -139,7 +139,8 @@ class OneCall:
         return self.found(FoundBy.SAMPLED)
 
     def _traced(self, case: ToyDrafts, _: int, end: float) -> TracedOutcome:
-        end = min(end, self.end) if case.of_trees and self.laws else end
+        # Where the first takes all of the budget, the others would not be traced either.
+        end = min(end, self.end) if case.of_trees or not self.laws else end
         law = self.laws[case.name] = law_after_all(case, self.subject, self.context, self.known, end)
         guarded = max(one.guarded for one in self.known.values())
         masses = dict(enumerate(law.extended().reshape(-1).tolist()))

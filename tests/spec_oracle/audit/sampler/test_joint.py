@@ -13,6 +13,7 @@ from spec_oracle.audit.draws import Calls, extended_cells, sampled_drafts
 from spec_oracle.audit.experiment import FoundBy, TracedOutcome, find
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import How, NoEvidenceError
 from spec_oracle.audit.sampler.joint import LOOK_AT_BATCHES, RIGHT_ALONE, OneCall, effort_of_samples
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
@@ -174,6 +175,21 @@ def test_a_generator_out_of_sight_is_no_false_counterexample():
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
     assert "uninstrumented samples contradict" in found.remarks.notes[0]
     assert found.counterexample is None
+
+
+def test_the_first_instance_is_not_traced_for_longer_than_the_budget(monkeypatch):
+    """A correction by rejection has too many outcomes; it shows only when the time is over."""
+    ends, token = [], as_sampler(verifiers.get("token"))
+
+    def too_many(case, subject, context, known, end):
+        ends.append(end)
+        raise NoEvidenceError("not all outcomes could be run in time")
+
+    monkeypatch.setattr("spec_oracle.audit.sampler.joint.law_after_all", too_many)
+    found = OneCall(sampler(token), Context(seed=0, budget=1.0)).found(FoundBy.BOTH)
+    assert found.how is How.SAMPLED
+    assert len(ends) == 1
+    assert ends[0] < time.process_time() + 1.0
 
 
 def rounds_to_float32(draft_tokens, draft_probs, target_probs, generator):
