@@ -86,7 +86,7 @@ class Transcript:
                 noise=float(data.get("noise", 0.0)),
                 **rows,
             )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
             kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
             raise InvalidInputError(f"line {number}: not a transcript: {kind}{error}") from None
         for name in ("rows", "draft_rows", "logprobs"):
@@ -97,6 +97,8 @@ class Transcript:
 
 def _object(data: object) -> Mapping[str, Any]:
     if isinstance(data, Mapping):
+        if missing := [name for name in ("prompt", "tokens") if name not in data]:
+            raise ValueError(f"no {missing[0]!r}: a line has token ids as 'prompt' and as 'tokens'")
         return data
     raise ValueError(f"expected an object, got {json.dumps(data)[:60]}")
 

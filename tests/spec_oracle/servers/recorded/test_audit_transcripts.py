@@ -273,7 +273,7 @@ def test_sigterm_ends_the_watch_of_a_file_with_its_report(tmp_path):
     ("line", "words"),
     [
         ("no json", "line 1: not a transcript"),
-        ('{"prompt": [1]}', "tokens"),
+        ('{"prompt": [1]}', "no 'tokens': a line has token ids as 'prompt' and as 'tokens'"),
         ('{"prompt": [1], "tokens": [2, -1]}', "expected a token id"),
         ('{"prompt": [1], "tokens": [2, 3], "rows": [{}]}', "rows: 1 for 2 tokens"),
         ('{"prompt": [1], "tokens": [2, 3]}', "give a reference"),
