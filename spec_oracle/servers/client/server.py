@@ -153,8 +153,19 @@ class Server:
             return DraftCounts()
 
     @cached_property
+    def takes_seeds(self) -> bool:
+        """Whether a request with a seed is answered."""
+        try:
+            self.complete([Ask(self.prompts[0], 1, _SEEDS[0])])
+        except RefusedError:
+            return False
+        return True
+
+    @cached_property
     def repeats_seeds(self) -> bool:
         """Whether a few seeded requests gave the same completions twice, and not all the same one."""
+        if not self.takes_seeds:
+            return False
         asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
         first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
         return first == second and len(set(first)) > 1
