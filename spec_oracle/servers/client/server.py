@@ -41,6 +41,8 @@ LISTINGS = (20, 10, 5)
 
 _SEEDS = range(1001, 1009)
 
+_NO_KEY = ("HTTP 401", "HTTP 403")
+
 Progress: TypeAlias = Callable[..., None]
 """(what, done, of how many, now=): ``now`` says how fast it goes, and how much time is left."""
 
@@ -217,7 +219,10 @@ def _first_model(client: Client) -> str:
     try:
         models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
         return str(models[0]["id"])
-    except (RefusedError, LookupError, TypeError, ValueError):
+    except RefusedError as error:
+        use = "--api-key-env" if str(error).startswith(_NO_KEY) else "--model"
+        raise InvalidInputError(f"model: the server does not name its models: {error}; use {use}") from None
+    except (LookupError, TypeError, ValueError):
         raise InvalidInputError("model: the server does not name its models; use --model") from None
 
 
@@ -249,7 +254,8 @@ def _negotiated(server: Server) -> Server:
             continue
         server.client.ordinary = api.request(Ask(tried.prompts[0], 1), tried.sampling)
         return replace(tried, listed=listed if completion.logs else 0)
-    raise refusal
+    asked = server.api.request(Ask("", 1), server.sampling)
+    raise RefusedError(f"a request to {asked.path} is refused: {refusal}")
 
 
 def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] | None:
