@@ -186,6 +186,7 @@ bonus:
 candidates:
 cumulative: cu cumul cumulated cumsum offsets indptr
 draft: drafts drafted spec speculative propose proposed proposal proposals assistant candidate small q
+draft: speculated
 emit: emitted
 generator: gen rng prng
 generators: rngs

@@ -142,6 +142,10 @@ def guess(thing: Any) -> Guess:
     source = FunctionSource(function, holder)
     returned, parameters = source.returned(), source.parameters[bool(method) :]
     roles = {one.name: _role(one.name, function, returns=bool(returned)) for one in parameters}
+    drafted = [name for name, role in roles.items() if role is names.TOKENS]
+    usual = [name for name in drafted if name in names.WHOLE_NAMES]
+    if len(usual) < len(drafted):  # beside drafts that are named so, input_ids are the text before them
+        roles |= dict.fromkeys(usual, names.UNKNOWN)
     layout = _layout(source, parameters, roles)
     array = _array(source, parameters)
     values = _Values(source, roles, layout, array)
