@@ -193,7 +193,10 @@ def _call(line: str, where: str) -> LoggedCall:
     accepted = data["accepted"]
     if not is_whole(accepted) or not 0 <= accepted <= len(tokens):
         bonus = "; leave the bonus token out" if accepted == len(tokens) + 1 else ""
-        raise InvalidInputError(f"{where}: accepted: expected 0..{len(tokens)}, got {accepted!r}{bonus}")
+        kind = "" if is_whole(accepted) else "an integer, "
+        raise InvalidInputError(
+            f"{where}: accepted: expected {kind}0..{len(tokens)}, got {accepted!r}{bonus}"
+        )
     numbers = {
         name: _numbers(data[name], len(tokens), f"{where}: {name}", np.inf if name == "entropy" else 1.0)
         for name in _NUMBERS

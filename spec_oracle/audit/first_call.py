@@ -7,10 +7,12 @@ must not have been called before it is traced. Rules are not traced; a call of t
 first check (`spec_oracle.audit.own_randomness`).
 """
 
+import inspect
 import re
 import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 from spec_oracle.audit.checks import Check, Suite, run_check
@@ -23,6 +25,7 @@ from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import NoLawError
 from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.places import UNDER_TEST, short_path
 from spec_oracle.threads import CallEndedError
 
 BROKEN: Final = "contract broken"
@@ -97,7 +100,8 @@ class FirstCall:
 
     def _broken(self, check: Check, fault: Fault) -> CheckResult:
         self.leaves_out = BROKEN
-        return replace(breach(ContractError(fault.says)), name=check.name, remarks=Remarks(do=fault.option))
+        remarks = Remarks(do=_to_fill_in(self.subject) or fault.option)
+        return replace(breach(ContractError(fault.says)), name=check.name, remarks=remarks)
 
 
 def fault_of(subject: Subject, seed: int) -> Fault | None:
@@ -147,6 +151,14 @@ def _other_library(cause: BaseException | None, subject: Subject, seed: int) -> 
     except SpecOracleError:
         return "", ""
     return found
+
+
+def _to_fill_in(subject: Subject) -> str:
+    """Return what is left to do in an adapter that `init` wrote, "" for other code."""
+    module = sys.modules.get(subject.name.partition(":")[0])
+    if module is None or not hasattr(module, UNDER_TEST) or "# TODO" not in inspect.getsource(module):
+        return ""
+    return f"fill in the TODOs of {short_path(Path(inspect.getfile(module)))}"
 
 
 def _with_place(says: str, subject: Subject) -> str:

@@ -123,7 +123,8 @@ def named_verifier(name: str) -> AnyVerifier:
         return verifiers.get(name)
     found = resolve_subject(name)
     if not isinstance(found, RuleSubject):
-        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+        hint = "; `spec-oracle audit` shows the tokens per call of a sampler" * (found.kind == "sampler")
+        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions){hint}")
     if fault := own_randomness(found, Context()):
         raise InvalidInputError(f"verifier: {name}: {fault}")
     return found.rule

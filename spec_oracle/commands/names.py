@@ -58,7 +58,7 @@ BONUS: Final = Role("bonus token", "batch.sample_bonus()", "sample_bonus(target_
 GENERATOR: Final = Role("generator", "generator", "generator")
 SEED: Final = Role("seed", "fresh_seed(generator)", "fresh_seed(generator)")
 UNIFORMS: Final = Role(
-    *("uniforms", "uniforms", "uniforms", "uniforms"),
+    *("uniforms", "torch.rand(len(batch.tokens), generator=generator)", "uniforms", "uniforms"),
     tree="torch.rand(tokens.shape[0], tokens.shape[1] + 1, generator=generator)",
 )
 UNUSED: Final = Role("not in use", "None", "None")
@@ -186,6 +186,7 @@ bonus:
 candidates:
 cumulative: cu cumul cumulated cumsum offsets indptr
 draft: drafts drafted spec speculative propose proposed proposal proposals assistant candidate small q
+draft: speculated
 emit: emitted
 generator: gen rng prng
 generators: rngs

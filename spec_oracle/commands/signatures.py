@@ -142,6 +142,10 @@ def guess(thing: Any) -> Guess:
     source = FunctionSource(function, holder)
     returned, parameters = source.returned(), source.parameters[bool(method) :]
     roles = {one.name: _role(one.name, function, returns=bool(returned)) for one in parameters}
+    drafted = [name for name, role in roles.items() if role is names.TOKENS]
+    usual = [name for name in drafted if name in names.WHOLE_NAMES]
+    if len(usual) < len(drafted):  # beside drafts that are named so, input_ids are the text before them
+        roles |= dict.fromkeys(usual, names.UNKNOWN)
     layout = _layout(source, parameters, roles)
     array = _array(source, parameters)
     values = _Values(source, roles, layout, array)
@@ -279,11 +283,13 @@ class _Values:
         return role.tree or role.chain or ("" if has_none else role.padded.replace("draft_tokens", "tokens"))
 
     def _part(self, name: str, value: str) -> str:
-        """Return which of the uniforms [B, L+1] a parameter gets: those of the draft, or the last one."""
+        """Return which uniforms a parameter gets: those of the draft, or the last one of each request."""
         of_uniforms = [other for other, role in self.roles.items() if role is names.UNIFORMS]
         last = [other for other in of_uniforms if re.search("final|bonus|last|next", other)]
         if self.layout == "tree":
             return "torch.rand(len(tokens), generator=generator)" if name in last else value
+        if self.layout == "flat":
+            return value.replace("tokens", "lengths") if name in last else value
         if name in last:
             return f"{value}[:, -1]"
         return f"{value}[:, :-1]" if last and self.layout != "chain" else value

@@ -78,7 +78,9 @@ class FunctionSource:
         """Return the sizes that a comment, an annotation or the docstring names, () where none does."""
         if quoted := re.search(r"""['"]([\w +*-]+)['"]\]""", annotation_of(parameter)):
             return tuple(quoted[1].split())
-        for text in (self.comment(parameter.name), self.documented(parameter.name)):
+        name, doc = parameter.name, inspect.getdoc(self.function) or ""
+        behind = re.search(rf"\b{name}:? (\[[^\]\n]*\])", doc)
+        for text in (self.comment(name), self.documented(name), behind[1] if behind else ""):
             for pattern in _SHAPES:
                 if found := re.search(pattern, text):
                     return tuple(size.strip() for size in found[1].split(",") if size.strip())
@@ -237,7 +239,7 @@ def _nodes(node: ast.AST, *, inner: bool = False) -> Iterator[ast.AST]:
 
 
 _COUNTS = frozenset(("num", "n", "count", "counts", "length", "lengths", "tau"))
-_NEXT = frozenset(("next", "bonus", "recovered", "corrected", "correction", "last", "new"))
+_NEXT = frozenset(("next", "nxt", "bonus", "recovered", "corrected", "correction", "last", "new"))
 _NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))

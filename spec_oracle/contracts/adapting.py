@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 import torch
 
+from spec_oracle.errors import ContractError
+
 Tensor: TypeAlias = torch.Tensor
 Generator: TypeAlias = torch.Generator | None
 Emission: TypeAlias = tuple[Tensor, Tensor]
@@ -48,6 +50,9 @@ def from_padded(tokens: Tensor) -> Emission:
 
 def from_lengths(tokens: Tensor, num_accepted: Tensor) -> Emission:
     """Return ``tokens`` [B, L+1] of which ``num_accepted`` [B] and one more count, padded after these."""
+    if tokens.ndim != 2:
+        form = f"tokens [B, L+1], got an array of shape {list(tokens.shape)}"
+        raise ContractError(f"from_lengths: expected {form}; from_accepted takes the next token alone")
     tau = num_accepted.to(torch.int64)
     position = torch.arange(tokens.shape[1], device=tokens.device)
     return torch.where(position <= tau[:, None], tokens.to(torch.int64), PADDING), tau

@@ -18,7 +18,7 @@ from typing import Any
 
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, Evidence, InstanceFigures, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import CheckResult, How, Status
+from spec_oracle.audit.results import CheckResult, How, Remarks, Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.input_file import read_json
 from spec_oracle.installed import tool_version
@@ -186,10 +186,12 @@ def compared(report: SubjectReport, kept: TokensPerCall | None) -> CheckResult:
             return CheckResult(CHECK, Status.INCONCLUSIVE, detail)
         return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares exact distributions only")
     if kept is None:
-        return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry; --update-baseline makes one")
+        do = Remarks(do="make an entry with --update-baseline")
+        return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry", remarks=do)
     if kept.error > _COARSER * now.error:
         found = f"it was found up to {kept.error:.1g} tokens per call, and now up to {now.error:.1g}"
-        return CheckResult(CHECK, Status.INCONCLUSIVE, f"{found}; write a finer one with --update-baseline")
+        do = Remarks(do="write a finer baseline with --update-baseline")
+        return CheckResult(CHECK, Status.INCONCLUSIVE, found, remarks=do)
     effect, change = tokens_compared(now, kept)
     status = {Effect.WORSE: Status.FAILED, Effect.UNCLEAR: Status.INCONCLUSIVE}.get(effect, Status.PASSED)
     hint = "" if effect is Effect.NONE else "; if intended, accept it with --update-baseline"

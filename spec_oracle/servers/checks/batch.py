@@ -82,10 +82,11 @@ def among_other_traffic(subject: ServerSubject, context: Context) -> CheckResult
         Ask(first, 2 * tokens, fields=subject.grammar),
         Ask(last, tokens, temperature=0.0),
     ]
+    others = [ask for ask in others if ask.seed is None or server.takes_seeds]
     with suppress(RefusedError):
         server.complete(others[-1:])
         return _among(subject, others, context)
-    return _among(subject, others[:3], context)  # a server that takes no temperature of 0
+    return _among(subject, others[:-3], context)  # a server that takes no temperature of 0
 
 
 def _among(subject: ServerSubject, others: Sequence[Ask], context: Context) -> CheckResult:

@@ -92,8 +92,11 @@ def long_prompt(prompt: Prompt) -> Prompt:
     return prompt * max(1, -(-LONG // max(len(prompt), 1)))
 
 
-def spellings(likely: int) -> dict[str, tuple[Fields, ...]]:
-    """Return the ways to ask for each field; ``likely`` is a token that is worth a bias."""
+def spellings(reported: Distributions) -> dict[str, tuple[Fields, ...]]:
+    """Return the ways to ask for each field; the likeliest token after the first prompt has the bias."""
+    reported.fetch([(0, ())])
+    first = reported.logs[0, ()] or {}
+    likely = int(max(first, key=lambda token: first[token]))
     return {
         "temperature": ({"temperature": 0.6}, {"temperature": 1.5}),
         "top-k": ({"top_k": 2}, {"top_k": 5}),
@@ -124,11 +127,9 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
     server, base = reported.server, reported.server.sampling
     roots: list[Prefix] = [(number, ()) for number in range(len(server.prompts))]
     reported.fetch(roots)
-    first = reported.logs[roots[0]] or {}
-    likely = max(first, key=lambda token: first[token])
     axes: dict[str, Sequence[tuple[str, Fields]]] = {}
     unknown: dict[str, str] = {}
-    for name, ways in spellings(int(likely)).items():
+    for name, ways in spellings(reported).items():
         key, effect = name.replace("-", "_"), _effect(reported, name, ways, roots)
         if isinstance(effect, str):
             unknown[name] = effect
@@ -158,18 +159,19 @@ def _effect(
 
 def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequence[Prefix]) -> Fields | str:
     """Return the first spelling that changes what is reported after the prompts, or why none does."""
-    why = NO_EFFECT
+    whys = []
     for way in ways:
         try:
             tried = Distributions(Combination({}, way, 1).of(reported.server))
             tried.fetch(roots)
         except RefusedError as error:
-            why = refusal(error)
+            whys.append(refusal(error))
             continue
         pairs = ((tried.logs[root] or {}, reported.logs[root] or {}) for root in roots)
         if any(_differ(one, other, 3 * reported.error + 1e-3) for one, other in pairs):
             return way
-    return why
+        whys.append(NO_EFFECT)
+    return NO_EFFECT if NO_EFFECT in whys else whys[-1]
 
 
 def refusal(error: RefusedError) -> str:

@@ -68,6 +68,8 @@ LOOKS_AT = 9
 LOOKS = 4 * LOOKS_AT
 """Looks of the screening, and parts of the planned completions, of which it takes one at each."""
 
+GIVE_REFERENCE = "give --reference URL2, a server of the same model without speculation"
+
 LOOK_SECONDS = 2.0
 """About how long completions take that are sampled at once."""
 
@@ -84,7 +86,10 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
         return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
     why_not = UNCHECKED * is_unchecked(context) if subject.server.listed else NEEDS_PROBABILITIES
     own = partial(by_own_probabilities, subject, context, subject.distributions, why_not)
-    return first_that_works([own, partial(by_reference, subject, context)])
+    found = first_that_works([own, partial(by_reference, subject, context)])
+    if why_not and subject.reference is None:
+        return replace(found, remarks=replace(found.remarks, do=GIVE_REFERENCE))
+    return found
 
 
 def by_own_probabilities(

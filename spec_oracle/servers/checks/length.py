@@ -68,7 +68,10 @@ def counts(subject: ServerSubject) -> CheckResult:
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
     if wrong := counted_too_often(completions.counts, completions.length):
-        do = "compare the counts with the engine's own log: spec-oracle acceptance LOG"
+        do = (
+            "if its drafts are longer where they are surer to be accepted, leave this out: --skip length; "
+            "else compare the counts with the engine's own log: spec-oracle acceptance LOG"
+        )
         return inconclusive(wrong, draws=draws, how=How.SAMPLED, do=do)
     detail = f"{completions.drafts.accepted:,.0f} tokens accepted, {mean:.3g} tokens per call"
     return passed(detail, draws=draws, how=How.SAMPLED)

@@ -13,13 +13,16 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.effort import FIRST_LOOK
 from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.logprobs import Distribution
-from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.bins import ServedOutcomes, log_error
 from spec_oracle.servers.checks.conclusion import judged
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.server import Server
+
+ABOVE_ZERO = 0.01
+"""Nats that rounding explains in the log-probability of a token that is certain."""
 
 TOO_FEW = "the server reports too few probabilities to know what it samples from"
 
@@ -33,6 +36,10 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
         return not_asked(NEEDS_PROBABILITIES)
     reported, rng = subject.distributions, context.stream("server/plain-law")
     known = {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
+    highest = max((log for row in reported.logs.values() if row for log in row.values()), default=0.0)
+    if highest > ABOVE_ZERO:
+        wrong = f"the server reports {highest:.3g} as a log-probability, which is at most 0"
+        return failed(wrong, how=How.SAMPLED, do="report logarithms: probabilities stand in their place")
     if not known:
         return inconclusive(f"{TOO_FEW}; {lists_too_few(subject.server) or 'use --top-k, or temperature 1'}")
     prefixes = list(known)

@@ -140,7 +140,7 @@ def reference_trials(subject: ServerSubject, context: Context, unknown: Mapping[
         return
     if model is not None and model.status is Status.FAILED:
         return
-    spelt = spellings(0)
+    spelt = spellings(subject.distributions)
     for number, name in enumerate(one for one, why in unknown.items() if why.startswith(NO_EFFECT)):
         yield partial(_field_compared, subject, name, spelt[name], number)
 

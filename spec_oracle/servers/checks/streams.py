@@ -40,6 +40,8 @@ SERVER_STREAMED: Final = 8  # Seeded completions that are streamed, too.
 Tokens: TypeAlias = tuple[Token, ...]
 Pair: TypeAlias = tuple[Tokens, Tokens]
 
+LOOK_AT_STREAMS = "look at what a stream sends of a call that accepts drafts: all of its tokens are expected"
+
 AT_ONCE = 64
 """Outcomes between two looks at the time."""
 
@@ -70,9 +72,14 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
         return independent("two requests, one sent after the other", _in_turn(subject), subject, part(rate))
 
     parts = [lambda _: _repeats(subject, rng, context.budget / 8), seeded, neighbours, in_turn]
+    if not subject.server.takes_seeds:
+        parts = [in_turn]
     if subject.plan.streams_too:
         parts.insert(1, lambda _: streamed_alike(subject.server, _streamable(subject, rng)))
-    return first_failure(context.rate, *parts)
+    found = first_failure(context.rate, *parts)
+    if subject.server.takes_seeds:
+        return found
+    return replace(found, detail=f"the server refuses seeds; {found.detail}")
 
 
 def _repeats(subject: ServerSubject, rng: np.random.Generator, seconds: float) -> CheckResult:
@@ -141,7 +148,7 @@ def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
         judged += 1
         if wrong:
             kind = "a greedy completion" if ask.temperature == 0 else f"the completion of seed {ask.seed}"
-            return failed(f"{kind} {wrong}", draws=judged, how=How.SAMPLED)
+            return failed(f"{kind} {wrong}", draws=judged, how=How.SAMPLED, do=LOOK_AT_STREAMS)
     if not judged:
         return inconclusive("no streamed completion could be compared: none repeats itself")
     return passed(f"{judged} completions are the same when they are streamed", draws=judged, how=How.SAMPLED)

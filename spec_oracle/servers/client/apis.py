@@ -106,6 +106,7 @@ class OpenAI:
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
         choice, usage = data["choices"][0], data.get("usage") or {}
+        text = choice["text"] or ""  # null, of some servers, where nothing was said
         shown = choice.get("logprobs") or {}
         ids = _ids(shown)
         shows_ids = len(ids) == len(shown.get("tokens") or ())
@@ -121,8 +122,8 @@ class OpenAI:
         ]
         drafted, accepted = _drafts(data.get("timings"), usage.get("completion_tokens_details") or {})
         return Completion(
-            tokens=tuple(tokens or choice["text"]),
-            text=choice["text"],
+            tokens=tuple(tokens or text),
+            text=text,
             ended=choice.get("finish_reason") == "stop",
             reported=tuple(reported),
             drafted=drafted,
@@ -149,7 +150,8 @@ def read(api: Api, data: Json) -> Completion:
         return api.completion(data)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         why = f"{type(error).__name__}: {error}"
-        raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
+        has = f"; it has {', '.join(map(str, data))}" if isinstance(data, Mapping) else ""
+        raise ServerError(f"cannot read an answer by the API {api.name}: {why}{has}") from None
 
 
 def streamed(api: Api, text: str) -> Completion:

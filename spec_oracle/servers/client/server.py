@@ -41,6 +41,8 @@ LISTINGS = (20, 10, 5)
 
 _SEEDS = range(1001, 1009)
 
+_NO_KEY = ("HTTP 401", "HTTP 403")
+
 Progress: TypeAlias = Callable[..., None]
 """(what, done, of how many, now=): ``now`` says how fast it goes, and how much time is left."""
 
@@ -153,8 +155,19 @@ class Server:
             return DraftCounts()
 
     @cached_property
+    def takes_seeds(self) -> bool:
+        """Whether a request with a seed is answered."""
+        try:
+            self.complete([Ask(self.prompts[0], 1, _SEEDS[0])])
+        except RefusedError:
+            return False
+        return True
+
+    @cached_property
     def repeats_seeds(self) -> bool:
         """Whether a few seeded requests gave the same completions twice, and not all the same one."""
+        if not self.takes_seeds:
+            return False
         asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
         first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
         return first == second and len(set(first)) > 1
@@ -206,7 +219,10 @@ def _first_model(client: Client) -> str:
     try:
         models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
         return str(models[0]["id"])
-    except (RefusedError, LookupError, TypeError, ValueError):
+    except RefusedError as error:
+        use = "--api-key-env" if str(error).startswith(_NO_KEY) else "--model"
+        raise InvalidInputError(f"model: the server does not name its models: {error}; use {use}") from None
+    except (LookupError, TypeError, ValueError):
         raise InvalidInputError("model: the server does not name its models; use --model") from None
 
 
@@ -238,7 +254,8 @@ def _negotiated(server: Server) -> Server:
             continue
         server.client.ordinary = api.request(Ask(tried.prompts[0], 1), tried.sampling)
         return replace(tried, listed=listed if completion.logs else 0)
-    raise refusal
+    asked = server.api.request(Ask("", 1), server.sampling)
+    raise RefusedError(f"a request to {asked.path} is refused: {refusal}")
 
 
 def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] | None:

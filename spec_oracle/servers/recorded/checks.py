@@ -98,6 +98,7 @@ class Transcripts:
         seed: int = 0,
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
+        self._longest = 0
         noise = max(noise, *(some.noise for some in transcripts))
         self._listed = {name: _listed(transcripts, name, noise) for name in ("rows", "draft_rows")}
         transcripts = [self._cut(some) for some in transcripts]
@@ -142,6 +143,7 @@ class Transcripts:
                 "sampling: it differs from that of the first completion; use a file for each"
             )
         transcript, reference = self._cut(transcript), self.judged.distributions
+        self._longest = max(self._longest, len(transcript.tokens))
         reference.noise = max(reference.noise, transcript.noise)
         self._fill(transcript)
         scored = self.judged.scored(0, transcript.tokens, start=0)
@@ -236,6 +238,9 @@ class Transcripts:
         copies, judged = self.copies.found, self._each_once()
         doubtful = judged.distributions.uncertainty
         tokens = result_of_tokens(judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful)
+        if self._longest < 2 and tokens.status is Status.INCONCLUSIVE:
+            short = f"{self.completions:,} completions have one token each, on which nothing speculates"
+            return replace(tokens, detail=short, remarks=Remarks(do="record longer completions"))
         is_wrong = tokens.status is Status.FAILED
         if is_wrong and (heat := temperature_factor(joined(self._scored), self._heats)):
             recorded = self.sampling.temperature

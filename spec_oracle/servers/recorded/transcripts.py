@@ -39,7 +39,7 @@ import numpy as np
 from spec_oracle.arrays import Booleans, Floats
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Sampling
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.contract import prefixes_of
 
@@ -79,15 +79,15 @@ class Transcript:
             data = _object(json.loads(line))
             rows = {name: tuple(map(_logs, data.get(name) or ())) for name in ("rows", "draft_rows")}
             found = cls(
-                tuple(map(_as_id, data["prompt"])),
-                tuple(map(_as_id, data["tokens"])),
-                Sampling(**data.get("sampling", {})),
+                _ids(data, "prompt"),
+                _ids(data, "tokens"),
+                _sampling(data.get("sampling") or {}),
                 logprobs=tuple(None if log is None else _log(log) for log in data.get("logprobs") or ()),
                 noise=float(data.get("noise", 0.0)),
                 **rows,
             )
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
-            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+            kind = "" if type(error) in (ValueError, InvalidInputError) else f"{type(error).__name__}: "
             raise InvalidInputError(f"line {number}: not a transcript: {kind}{error}") from None
         for name in ("rows", "draft_rows", "logprobs"):
             if (given := getattr(found, name)) and len(given) != len(found.tokens):
@@ -97,10 +97,27 @@ class Transcript:
 
 def _object(data: object) -> Mapping[str, Any]:
     if isinstance(data, Mapping):
-        if missing := [name for name in ("prompt", "tokens") if name not in data]:
-            raise ValueError(f"no {missing[0]!r}: a line has token ids as 'prompt' and as 'tokens'")
         return data
     raise ValueError(f"expected an object, got {json.dumps(data)[:60]}")
+
+
+def _sampling(given: object) -> Sampling:
+    """Return the fields of a request that change its distribution; null, and a top_k of -1, are off."""
+    fields: dict[str, Any] = {name: value for name, value in _object(given).items() if value is not None}
+    if foreign := next((name for name in fields if name not in _FIELDS), ""):
+        known = f"{unknown(foreign, _FIELDS)}: others are not applied to rows"
+        raise ValueError(f"sampling: {known}; leave them out where they change no distribution")
+    if fields.get("top_k") == -1:
+        fields["top_k"] = 0
+    return Sampling(**fields)
+
+
+def _ids(data: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    if name not in data:
+        raise ValueError(f"no {name!r}: a line has token ids as 'prompt' and as 'tokens'")
+    if isinstance(data[name], list):
+        return tuple(map(_as_id, data[name]))
+    raise ValueError(f"{name}: expected a list of token ids, got {json.dumps(data[name])[:60]}")
 
 
 def _as_id(token: object) -> int:
@@ -118,6 +135,8 @@ def _logs(row: Mapping[str, float] | None) -> Logs | None:
 
 
 def _log(value: float) -> float:
+    if not isinstance(value, int | float | str):
+        raise InvalidInputError(f"expected a log-probability, got {json.dumps(value)[:60]}")
     if (log := float(value)) > _ROUNDED:
         raise ValueError(f"expected log-probabilities, got {value}: write their logarithms")
     return log

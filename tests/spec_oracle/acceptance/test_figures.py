@@ -266,6 +266,7 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
     [
         ({"drafted": "ab"}, "line 2: drafted: expected a list of token ids, got 'ab'"),
         ({"accepted": 4}, "line 2: accepted: expected 0..2, got 4$"),
+        ({"accepted": 2.0}, "line 2: accepted: expected an integer, 0..2, got 2.0"),
         ({"p": [0.5]}, "line 2: p: expected a list of 2 numbers"),
         ({"p": [0.5, 1.5]}, r"line 2: p\[1\]: expected 0 to 1, got 1.5"),
         ({"q": [0.5, 0.0]}, "line 2: q: a drafted token has probability 0; log it at full precision"),

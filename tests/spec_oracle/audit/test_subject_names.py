@@ -5,7 +5,14 @@ import sys
 import pytest
 
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.subjects import imported, parted, quickness, require_name, resolve_subject
+from spec_oracle.audit.subjects import (
+    imported,
+    named_verifier,
+    parted,
+    quickness,
+    require_name,
+    resolve_subject,
+)
 from spec_oracle.errors import InvalidInputError, SubjectRaisedError
 
 CODE = """
@@ -59,6 +66,15 @@ def test_a_module_lists_its_auditable_names(here):
         require_name("named_engine")
     names = "named_engine:verify or named_engine:rule or named_engine:Engine"
     assert str(found.value) == f"subject: 'named_engine' is a module: name an object in it, {names}"
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"), [("verify", "tokens per call of a sampler$"), ("Engine", "decisions\\)$")]
+)
+def test_a_sampler_in_the_place_of_a_rule_is_sent_to_the_audit(here, name, ends):
+    (here / "no_rule.py").write_text(CODE)
+    with pytest.raises(InvalidInputError, match=ends):
+        named_verifier(f"no_rule:{name}")
 
 
 def test_an_engine_may_have_a_method_verify(here):

@@ -64,6 +64,28 @@ def like_vllm(
     return sample(draft_token_ids, sampling_metadata.generators, sampling_metadata.beams)
 
 
+def by_uniforms(
+    cu_num_draft_tokens, draft_token_ids, draft_probs, target_probs, bonus_token_ids, uniforms, final_coins
+):
+    ends = [0, *cu_num_draft_tokens.tolist()]
+    assert len(uniforms) == ends[-1]
+    output_ids = torch.full((len(bonus_token_ids), int(max(torch.tensor(ends).diff())) + 1), -1)
+    for request, (start, end) in enumerate(zip(ends, ends[1:])):
+        for place in range(start, end + 1):
+            if place == end:
+                output_ids[request, end - start] = bonus_token_ids[request, 0]
+                break
+            x, p, q = draft_token_ids[place], target_probs[place], draft_probs[place]
+            if uniforms[place] * q[x] < p[x]:
+                output_ids[request, place - start] = x
+                continue
+            left = (p - q).clamp(min=0)
+            sums = (left if left.sum() > 0 else p).cumsum(0)
+            output_ids[request, place - start] = (sums <= final_coins[request] * sums[-1]).sum()
+            break
+    return output_ids
+
+
 NUMBER = 3
 """
 
@@ -284,6 +306,22 @@ def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
     read = "all_random, temperature, generators, beams (TODO)"
     assert f"sampling_metadata  an object with the attributes that are read: {read}" in told
     assert "next: fill in the TODOs" in told
+
+
+def test_flat_tensors_come_with_a_uniform_for_each_token(folder, capsys):
+    pytest.importorskip("torch")
+    assert main(["init", "mine:by_uniforms"]) == 0
+    assert "TODO" not in capsys.readouterr().out
+    verify = loaded(folder / "mine_adapter.py").verify
+    options = AuditOptions(array="torch", checks=("joint",), draft_length=2)
+    assert audit(verify, options=options).subjects[0].verdict == "lossless"
+
+
+def test_an_adapter_with_open_places_is_said_to_have_them(folder, capsys):
+    pytest.importorskip("torch")
+    assert main(["init", "mine:handed"]) == main(["init", "mine:Sampler", "--force"]) == 0
+    assert main(["audit", "mine_adapter:verify", "--array", "torch", "--check", "joint"]) == 3
+    assert "do: fill in the TODOs of mine_adapter.py" in capsys.readouterr().out
 
 
 def test_the_parameters_of_transformers_are_known():

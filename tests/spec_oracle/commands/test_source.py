@@ -20,6 +20,13 @@ def documented(draft_probs, target_probs, bonus_ids, rows):
     """
 
 
+def in_a_sentence(draft_token_ids, bonus_token_ids, target_logits):
+    """Verify draft_token_ids: [batch, steps], with bonus_token_ids [batch] of target_logits: any shape."""
+
+
+def beside_the_text(input_ids, speculated_ids, target_logits): ...
+
+
 def annotated(draft_tokens, draft_probs, target_probs, rng): ...
 
 
@@ -71,6 +78,9 @@ def shape(function, name):
         (documented, "draft_probs", ("batch", "length", "vocab")),
         (documented, "target_probs", ("batch", "length + 1", "vocab")),
         (documented, "rows", ()),
+        (in_a_sentence, "draft_token_ids", ("batch", "steps")),
+        (in_a_sentence, "bonus_token_ids", ("batch",)),
+        (in_a_sentence, "target_logits", ()),
         (annotated, "draft_tokens", ("L",)),
         (annotated, "draft_probs", ("L", "V")),
         (annotated, "target_probs", ()),
@@ -167,3 +177,9 @@ def test_returned_values_of_trees_become_the_result(code, result):
 def test_unreadable_source_gives_nothing():
     source = FunctionSource(print)
     assert (source.text, source.returned(), source.attributes("sep")) == ("", [], {})
+
+
+def test_input_ids_beside_speculated_ones_are_the_text_before_them():
+    said = {one.name: one.said for one in guess(beside_the_text).arguments}
+    assert said["input_ids"] == "not known: TODO"
+    assert said["speculated_ids"] == "drafted tokens: draft_tokens"

@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from spec_oracle.contracts import ContractError  # noqa: E402
 from spec_oracle.contracts.adapting import (  # noqa: E402
     drawing_from,
     fresh_seed,
@@ -29,6 +30,11 @@ def test_an_emission_is_prefix_then_token_then_padding():
     )
     assert tokens.tolist() == [[7, -1, -1], [1, 8, -1], [1, 2, 9]]
     assert accepted.tolist() == [0, 1, 2]
+
+
+def test_from_lengths_names_the_function_for_a_next_token_alone():
+    with pytest.raises(ContractError, match=r"got an array of shape \[2\]; from_accepted takes"):
+        from_lengths(torch.tensor([1, 4]), torch.tensor([0, 2]))
 
 
 def test_from_lengths_pads_after_the_emission():

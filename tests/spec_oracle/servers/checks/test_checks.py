@@ -322,6 +322,14 @@ def test_without_probabilities_and_reference_nothing_is_known():
     assert found.exit_code == 2
 
 
+@pytest.mark.parametrize(("name", "defect"), [("streams", ""), ("batch", ""), ("batch", "same-seed")])
+def test_a_server_that_refuses_seeds_is_judged_without(name, defect):
+    """Nothing that its user could do would make it take them."""
+    found = result_of(name, subject(defect=defect, refuses=("seed",)), Context(budget=600.0))
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    assert ("refuses seeds" in found.detail) == (name == "streams")
+
+
 def test_texts_are_counted_by_prefixes_that_are_common():
     first = [(0, (1, 2, 3))] * 60 + [(0, (1, 2, 4))] * 60 + [(0, (1, 5, 6))] * 30 + [(1, (7,))] * 200
     counts, cells = prefix_counts(first, first)

@@ -90,3 +90,20 @@ def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, wo
 def test_a_failure_says_what_of_the_server_to_look_at(defect, do):
     server = server_of(StandIn(defect=defect), top_k=3, prompts=["bc"])
     assert do in result_of("length", ServerSubject("here", server), Context()).remarks.do
+
+
+class Confident(StandIn):
+    """Drafts on while the drafter is sure, as llama.cpp with --draft-p-min: accepted drafts are longer."""
+
+    def answer(self, prompt, tokens, drafted, accepted, body):
+        calls = (1, 0) if accepted < 2 else (2, 2)
+        return super().answer(prompt, tokens, *(calls if len(tokens) > 1 else (0, 0)), body)
+
+
+def test_longer_drafts_where_they_are_accepted_leave_a_way_out():
+    server = server_of(Confident(), top_k=3, prompts=["bc"])
+    subject = ServerSubject("here", server)
+    subject.completions.sample(400)
+    found = result_of("length", subject, Context())
+    assert found.status is Status.INCONCLUSIVE, found.detail
+    assert "--skip length" in found.remarks.do

@@ -1,5 +1,7 @@
 """Lists of log-probabilities that a server cuts short are no reason to call it wrong."""
 
+import math
+
 import pytest
 
 from spec_oracle.audit import Status
@@ -30,3 +32,18 @@ def test_a_server_that_lists_fewer_log_probabilities_than_asked_is_not_called_wr
     found = result_of("plain-law", ServerSubject("here", server, ServerPlan(detect=0.2)), Context())
     assert found.status is (Status.PASSED if words == "no defect" else Status.INCONCLUSIVE)
     assert words in found.detail
+
+
+class ShowsProbabilities(StandIn):
+    """Reports p in the place of log p, as llama.cpp did (https://github.com/ggml-org/llama.cpp/pull/10783)."""
+
+    def shown(self, context, body):
+        return {token: math.exp(log) for token, log in super().shown(context, body).items()}
+
+
+def test_probabilities_in_the_place_of_their_logarithms_are_named():
+    server = server_of(ShowsProbabilities(shape="openai"), top_k=3)
+    found = result_of("plain-law", ServerSubject("here", server, ServerPlan(detect=0.2)), Context())
+    assert found.status is Status.FAILED
+    assert "as a log-probability, which is at most 0" in found.detail
+    assert found.remarks.do.startswith("report logarithms")

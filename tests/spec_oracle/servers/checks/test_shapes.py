@@ -48,6 +48,29 @@ def test_fields_without_effect_on_one_token_requests_are_compared_with_a_referen
         assert "grammar (no effect" not in found.detail
 
 
+class BiasesByToken(StandIn):
+    """Refuses the list that llama.cpp takes, as vLLM does."""
+
+    def respond(self, path, body, name=""):
+        if body and isinstance(body.get("logit_bias"), list):
+            return 400, {"error": "Input should be a valid dictionary"}
+        return super().respond(path, body, name)
+
+
+@pytest.mark.parametrize("defect", ["", "skips:logit_bias"])
+def test_a_bias_that_is_refused_in_another_spelling_is_compared_with_a_reference(defect):
+    """The bias is one of a likely token: of a token that never comes nothing would show."""
+    server, other = (
+        server_of(BiasesByToken(planted, shape="openai", vocab=4, entropy=entropy), prompts=["bc"])
+        for planted, entropy in ((defect, 0), ("", 9))
+    )
+    subject = ServerSubject("here", server, ServerPlan(detect=0.1), other)
+    found = result_of("shapes", subject, Context())
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    assert ("logit bias on: " in found.detail) == bool(defect)
+    assert found.remarks.coverage["logit bias"] == {"on": Cover.WRONG if defect else Cover.SAMPLED}
+
+
 def test_probabilities_before_filters_leave_most_fields_untried():
     found = outcome(shape="openai", top_k=3)
     assert found.status is Status.PASSED, found.detail

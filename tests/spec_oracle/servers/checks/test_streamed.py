@@ -89,6 +89,7 @@ def test_the_check_compares_them_where_it_is_asked_to():
     )
     assert found.status is Status.FAILED
     assert "tokens when it is streamed" in found.detail
+    assert found.remarks.do.startswith("look at what a stream sends")
 
 
 def test_completions_that_do_not_repeat_themselves_are_not_held_against_streaming():

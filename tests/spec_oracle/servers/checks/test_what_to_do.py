@@ -20,8 +20,10 @@ SKIP = [
         ({"shape": "uncounted"}, [], "give --assume-speculating"),
         ({"draft": False}, [], "turn speculation on"),
         ({}, ["--requests", "300", "--detect", "0.05"], "raise --requests"),
+        ({"shape": "silent"}, [], "give --reference URL2"),
+        ({"defect": "wrong-rows", "size": 2.0}, ["--skip", "model"], "give --reference URL2"),
     ],
-    ids=["drafts are not counted", "no speculation", "too few"],
+    ids=["drafts are not counted", "no speculation", "too few", "no ids", "wrong probabilities"],
 )
 def test_open_checks_have_a_do_line(served, options, do, capsys):
     with answering(StandIn(**served)) as url:

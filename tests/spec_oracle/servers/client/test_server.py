@@ -58,8 +58,18 @@ def test_a_server_that_refuses_everything_is_reported():
         def respond(self, path, body, name=""):
             return (400, {}) if path.endswith("completions") else super().respond(path, body, name)
 
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="a request to /v1/completions is refused: HTTP 400"):
         connect(InProcess(Closed(shape="openai")), Sampling())
+
+
+@pytest.mark.parametrize(("status", "option"), [(401, "--api-key-env"), (404, "--model")])
+def test_a_server_that_refuses_to_name_its_models_is_quoted(status, option):
+    class Shut(StandIn):
+        def respond(self, path, body, name=""):
+            return status, {}
+
+    with pytest.raises(InvalidInputError, match=f"does not name its models: HTTP {status}; use {option}"):
+        connect(InProcess(Shut()), Sampling(), api="openai")
 
 
 def test_a_server_that_names_no_model_needs_one():
@@ -99,6 +109,13 @@ def test_rows_are_read_in_every_shape(logprobs, tokens):
     completion = read(OpenAI("m"), answer)
     assert completion.tokens == tokens
     assert completion.logs == pytest.approx(ROW)
+
+
+def test_an_answer_without_text_is_empty_and_one_of_another_kind_is_shown():
+    choice = {"text": None, "finish_reason": "stop"}
+    assert read(OpenAI("m"), {"choices": [choice]}).text == ""
+    with pytest.raises(ServerError, match=r"KeyError: 'choices'; it has error"):
+        read(OpenAI("m"), {"error": {"message": "out of memory"}})
 
 
 def test_counters_that_break_the_connection_are_no_reason_to_stop():

@@ -274,9 +274,23 @@ def test_sigterm_ends_the_watch_of_a_file_with_its_report(tmp_path):
     [
         ("no json", "line 1: not a transcript"),
         ('{"prompt": [1]}', "no 'tokens': a line has token ids as 'prompt' and as 'tokens'"),
+        ('{"prompt": "Once", "tokens": [2]}', 'prompt: expected a list of token ids, got "Once"'),
         ('{"prompt": [1], "tokens": [2, -1]}', "expected a token id"),
         ('{"prompt": [1], "tokens": [2, 3], "rows": [{}]}', "rows: 1 for 2 tokens"),
         ('{"prompt": [1], "tokens": [2, 3]}', "give a reference"),
+        (
+            '{"prompt": [1], "tokens": [2], "sampling": {"min_p": 0.1}}',
+            "sampling: unknown 'min_p'; known ones",
+        ),
+        (
+            '{"prompt": [1], "tokens": [2], "sampling": {"temperature": 0}}',
+            "transcript: temperature: expected",
+        ),
+        ('{"prompt": [1], "tokens": [2], "sampling": 1}', "transcript: expected an object, got 1"),
+        (
+            '{"prompt": [1], "tokens": [2], "rows": [{"2": {"logprob": -1}}]}',
+            "expected a log-probability, got {",
+        ),
         ("", "holds no completion"),
     ],
 )
@@ -287,6 +301,20 @@ def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "sampling", [None, {"top_k": -1}, {"temperature": 1, "top_k": None, "top_p": None}], ids=str
+)
+def test_fields_of_requests_that_are_off_may_be_written_as_engines_do(sampling, tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(30, sampling=sampling))
+    assert main(["audit-transcripts", file, "--detect", "0.9"]) == 0
+
+
+def test_completions_of_one_token_say_nothing_of_speculation(tmp_path, capsys):
+    line = {"prompt": [1], "tokens": [2], "rows": [{"2": -0.7, "3": -0.7}]}
+    assert main(["audit-transcripts", written(tmp_path / "some.jsonl", [line] * 30)]) == 2
+    assert "do: record longer completions" in capsys.readouterr().out
 
 
 def test_a_last_line_that_is_being_written_is_left_out_and_named(tmp_path, capsys):
