@@ -101,7 +101,7 @@ class SubjectCheck:
         try:
             found = self.shared.with_check(self.name)
         except SpecOracleError as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         result = next((check for check in found.checks if check.name == self.name), None)
         if result is None:
             pytest.skip(f"not a check of this kind: {found.kind}")
@@ -168,7 +168,7 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     def check(*subjects: object, **options: Any) -> None:
         from spec_oracle.audit import AuditOptions, audit
-        from spec_oracle.errors import InvalidInputError
+        from spec_oracle.errors import InvalidInputError, SpecOracleError
         from spec_oracle.report import AUDIT_FORMATS
         from spec_oracle.report.reading import finding, first_what_is_open
 
@@ -178,7 +178,10 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
             raise InvalidInputError("subjects: expected one call of assert_lossless a test, with all of them")
         saved = {"counterexamples": request.config.rootpath / "counterexamples"}
         chosen = AuditOptions(**{**saved, **options, "alpha": _alpha(request.config)})
-        report = audit(*subjects, options=chosen)
+        try:
+            report = audit(*subjects, options=chosen)
+        except SpecOracleError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         if report.exit_code != 0:
             first = finding(next(iter(first_what_is_open(report))))  # the line of pytest's summary
             pytest.fail("\n\n".join(filter(None, [first, AUDIT_FORMATS["text"](report)])), pytrace=False)

@@ -52,14 +52,20 @@ def test_right_passes_wrong_fails_with_the_report_and_a_second_call_is_refused(p
         def test_twice(assert_lossless):
             assert_lossless(right, {OPTIONS})
             assert_lossless(right, {OPTIONS})
+
+        def test_misspelt(assert_lossless):
+            assert_lossless("samplers:rihgt")
     """)
     project._monkeypatch.setenv("COLUMNS", "300")
     result = run(project)
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines(
         ["*reproduce: spec-oracle audit*", "*smallest counterexample*", "FAILED*lossy: joint failed: *"]
     )
     result.stdout.fnmatch_lines(["*expected one call of assert_lossless*"])
+    result.stdout.fnmatch_lines(
+        ["* test_misspelt *", "subject: 'samplers' has no 'rihgt': *", "==*summary*"], consecutive=True
+    )
 
 
 @pytest.mark.parametrize("layout", [("-p", "no:xdist"), *at_night((("-n", "2"),))])
