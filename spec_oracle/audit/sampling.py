@@ -11,6 +11,7 @@ shown by then: docs/theory.md, "Statistics".
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -76,7 +77,8 @@ class Sample:
     """Outcomes of ordinary runs, counted in cells; ``many`` makes so many runs, and returns their outcomes.
 
     ``law`` [C] are the probabilities of the cells, ``slack`` is by how much a right law may differ, nats;
-    ``counts`` [C] are outcomes so far, ``seconds`` those of the code under test. ``shown`` words an outcome.
+    ``counts`` [C] are outcomes so far, ``seconds`` those of the code under test, ``impossible`` outcomes of
+    probability 0, where cells name outcomes. ``shown`` words an outcome.
     """
 
     many: Callable[[int], Sequence[Any]]
@@ -86,6 +88,7 @@ class Sample:
     slack: NDArray[np.float64] | float = field(init=False)
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = field(default=0.0, init=False)
+    impossible: Counter[Any] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
         self.law, self.slack = self.cells.law, self.cells.slack
@@ -95,7 +98,12 @@ class Sample:
         """Make ``count`` runs more; they may have fewer outcomes."""
         started = time.monotonic()
         outcomes = self.many(count)
-        self.counts += np.bincount(self.cells.of(outcomes), minlength=len(self.counts))
+        cells = self.cells.of(outcomes)
+        self.counts += np.bincount(cells, minlength=len(self.counts))
+        if self.cells.outcomes:
+            self.impossible.update(
+                outcomes[number] for number in np.flatnonzero(self.law[cells] == 0).tolist()
+            )
         self.seconds += time.monotonic() - started
 
     def afresh(self) -> "Sample":
@@ -108,9 +116,11 @@ class Sample:
         named = [cell for cell, one in enumerate(self.cells.outcomes) if one is not None]
         if not named or not self.counts.any():
             return None
-        seen = self.counts / self.counts.sum()
-        worst = max(named, key=lambda cell: abs(seen[cell] - self.law[cell]))
-        gap = Gap(self.cells.outcomes[worst], float(self.law[worst]), float(seen[worst]))
+        total = self.counts.sum()
+        seen, most = self.counts / total, self.impossible.most_common(1)
+        gaps = [Gap(self.cells.outcomes[cell], float(self.law[cell]), float(seen[cell])) for cell in named]
+        gaps += [Gap(outcome, 0.0, float(count / total)) for outcome, count in most]
+        gap = max(gaps, key=lambda one: abs(one.actual - one.expected))
         return gap, float(abs(seen - self.law).sum() / 2)
 
 

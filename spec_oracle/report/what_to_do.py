@@ -67,6 +67,7 @@ def next_steps(subject: SubjectReport, command: str = "") -> list[str]:
         checks = open_checks(subject)
         steps += [check.remarks.do for check in checks if _is_a_step(check)]
         undecided = [check for check in checks if check.status is not Status.FAILED and not check.known]
+        steps += [_look(subject, check) for check in undecided if _raised(check)]
         steps.append(_next_command(subject, undecided, command) if undecided else "")
     return list(dict.fromkeys(filter(None, steps)))
 
@@ -85,12 +86,23 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
         return command_for(subject, command, do.split()) if do else f"return what the contract asks for{form}"
-    asked = f"`spec-oracle explain {first.name}` says what is asked"
-    if first.status is Status.FAILED or (" raised " in first.detail and not do):
-        return f"look at {_look_at(subject, first)}; {do if is_record else asked}"
+    if first.status is Status.FAILED or _raised(first):
+        return _look(subject, first, do if is_record else "")
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
-    return _next_command(subject, checks, command) or asked
+    return _next_command(subject, checks, command) or _asked(first)
+
+
+def _raised(check: CheckResult) -> bool:
+    return " raised " in check.detail and not check.remarks.do
+
+
+def _asked(check: CheckResult) -> str:
+    return f"`spec-oracle explain {check.name}` says what is asked"
+
+
+def _look(subject: SubjectReport, check: CheckResult, then: str = "") -> str:
+    return f"look at {_look_at(subject, check)}; {then or _asked(check)}"
 
 
 def _is_a_step(check: CheckResult) -> bool:

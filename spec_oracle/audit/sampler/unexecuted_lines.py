@@ -1,12 +1,14 @@
 """Names lines of the user's code that no recorded call ran: what they do is not judged.
 
 Recorded are an ordinary call at every shape that is traced, the calls of `bad-input`, and, while lines are
-left, ordinary calls on toy instances. What compiled code and other threads run is not recorded.
+left, ordinary calls on toy instances. What compiled code runs is not recorded, nor what threads run that were
+started before.
 """
 
 import ast
 import linecache
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,21 +45,27 @@ _LEFT_OUT: Final = *_FUNCTIONS, ast.Raise, ast.Global, ast.Nonlocal, ast.AnnAssi
 
 @contextmanager
 def recording(ran: defaultdict[str, set[int]]) -> Iterator[None]:
-    """Add to ``ran`` the users' lines that run meanwhile, unseen by `sys.gettrace`."""
+    """Add to ``ran`` the users' lines that run meanwhile, unseen by `sys.gettrace`; also in new threads."""
+    is_over = False
 
     def seen(frame: FrameType, event: str, _: object) -> Any:
+        if is_over:  # in a thread that goes on
+            return sys.settrace(None)
         name = frame.f_code.co_filename
         if event == "line":
             ran[name].add(frame.f_lineno)
         return seen if is_users(name) else None
 
-    before, gettrace = sys.gettrace(), sys.gettrace
+    before, gettrace, of_threads = sys.gettrace(), sys.gettrace, threading.gettrace()
     sys.gettrace = lambda: before
     sys.settrace(seen)
+    threading.settrace(seen)
     try:
         yield
     finally:
+        is_over = True
         sys.settrace(before)
+        threading.settrace(of_threads)
         sys.gettrace = gettrace
 
 

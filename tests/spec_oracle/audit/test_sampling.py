@@ -10,7 +10,7 @@ from spec_oracle.audit.confirm import confirm
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.sampling import Effort, draw_within, judge_samples, screen
+from spec_oracle.audit.sampling import Effort, Sample, draw_within, judge_samples, listed, screen
 from spec_oracle.statistics import EProcess, draws_needed_by_g, goodness_of_fit_by_e_process
 
 LAW = np.array([0.5, 0.3, 0.2])
@@ -132,6 +132,16 @@ def test_an_impossible_outcome_is_named():
     result = sampled([tokens], Context(rate=RATE, budget=5.0), Effort(math.inf, 50))
     assert result.status is Status.FAILED
     assert "outcomes of probability 0; 0.1" in result.detail
+
+
+def test_an_outcome_that_no_cell_names_is_shown_where_it_is_most_of_what_is_wrong():
+    shorter = Sample(lambda count: [(1,)] * (count - 1) + [(1, 0)], listed({(1, 0): 0.7, (1, 1): 0.3}))
+    shorter.draw(10)
+    gap, total_variation = shorter.gap
+    assert (gap.sequence, gap.expected, gap.actual) == ((1,), 0.0, 0.9)
+    assert total_variation == pytest.approx(0.9)
+    shorter = shorter.afresh()
+    assert shorter.gap is None
 
 
 def kept(actual, tv=0.05, **more):

@@ -210,6 +210,11 @@ def test_every_open_check_has_its_step():
     steps = next_steps(one(first, SLOW, BAD_INPUT, verdict=SubjectVerdict.INCONCLUSIVE))
     assert steps == [LONGER, "add --skip bad-input"]
     assert next_steps(one()) == []
+    raised = undecided("the code raised at 7 input shapes: raised ValueError: no")
+    (first, second) = next_steps(one(BAD_INPUT, raised))
+    assert first == "add --skip bad-input"
+    assert second.startswith("look at what depends on that size or form")
+    assert next_steps(one(raised)) == [what_to_do(one(raised))]
 
 
 def test_the_other_steps_of_a_lossy_subject_wait_for_the_first():

@@ -1,6 +1,7 @@
 """Lines that no recorded call ran are named: nothing is known of what they do."""
 
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -64,6 +65,16 @@ def for_a_toy(draft_tokens, draft_probs, target_probs, generator):
     return TOKEN(draft_tokens, draft_probs, target_probs, generator)
 
 
+def in_threads(draft_tokens, draft_probs, target_probs, generator):
+    def verified(_):
+        doubled = 2 * target_probs
+        return TOKEN(draft_tokens, draft_probs, doubled / 2, generator)
+
+    with ThreadPoolExecutor(1) as pool:
+        (found,) = pool.map(verified, range(1))
+    return found
+
+
 def for_seven_tokens(draft_tokens, draft_probs, target_probs, generator):
     if target_probs.shape[-1] == 7:
         target_probs = target_probs.copy()
@@ -105,7 +116,9 @@ def test_lines_that_did_not_run_are_named_except_raise_statements(function, plac
     assert note.endswith(place)
 
 
-@pytest.mark.parametrize(("function", "check"), [(for_a_toy, ""), (for_broken_input, "bad-input")])
+@pytest.mark.parametrize(
+    ("function", "check"), [(for_a_toy, ""), (for_broken_input, "bad-input"), (in_threads, "")]
+)
 def test_lines_that_ran_are_not_named(function, check):
     assert notes_on(function, check) == ()
 
