@@ -174,7 +174,8 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
     The copies decode without speculation where all can: what speculation does after long prompts shows, too.
     """
     rng = screened.rng
-    odd = f"{screened.what} contradict next_token_probs, which does not know where a prompt ends"
+    chance = f"as those of one right engine in {1 / CONVERSATIONS_SCREEN:,.0f} do"
+    odd = f"{screened.what} contradict next_token_probs ({chance}), which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
         return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))

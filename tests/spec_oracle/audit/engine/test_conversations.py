@@ -175,6 +175,7 @@ def test_an_engine_that_cannot_be_compared_with_a_copy_says_so(engine):
     found = judged(engine())
     assert found.status is Status.PASSED
     assert "which does not know where a prompt ends; not compared with a copy" in found.remarks.notes[0]
+    assert "contradict next_token_probs (as those of one right engine in 1,000 do)" in found.remarks.notes[0]
 
 
 def test_a_text_after_which_the_engine_takes_no_prompt_is_named_once():
