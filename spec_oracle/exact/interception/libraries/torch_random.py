@@ -128,15 +128,25 @@ def _multinomial(weights: torch.Tensor, num_samples: int, replacement: bool = Fa
     settle(weights, "multinomial")
     rows = weights.reshape(-1, weights.shape[-1]).double().cpu().numpy()
     draws = itertools.chain.from_iterable(
-        [categorical(row) for _ in range(num_samples)] if replacement else _distinct(row, num_samples)
+        [_index(row) for _ in range(num_samples)] if replacement else _distinct(row, num_samples)
         for row in rows
     )
     result = torch.empty((*weights.shape[:-1], num_samples), dtype=torch.int64)
     return _filled(result, lambda: next(draws))
 
 
+def _index(row: Floats) -> Scalar:
+    """Draw an index; of weights that are no law raise torch's error, which code may catch."""
+    try:
+        return categorical(row)
+    except ValueError:
+        is_zero = bool((row == 0).all())
+        why = "all weights are zero" if is_zero else "a weight is negative, infinite or not a number"
+        raise RuntimeError(f"multinomial: {why}") from None
+
+
 def _distinct(row: Floats, count: int) -> list[Scalar]:
-    categorical(row)  # raises for weights that are no law
+    _index(row)  # raises for weights that are no law
     if np.count_nonzero(row) < count:
         raise RuntimeError("multinomial: not enough positive weights to draw without replacement")
     return distinct(row, count)
