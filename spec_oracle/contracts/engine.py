@@ -33,6 +33,7 @@ from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import SeenDrafts, speculation_seen
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.interception import OwnSeeds
 from spec_oracle.places import defined_at
 from spec_oracle.validation import is_whole
 from verifiers.arrays import Array
@@ -130,12 +131,14 @@ class EngineCode:
 
     Methods raise `ContractError` for what cannot be a completion, `NoLawError` for what is no distribution,
     `SubjectRaisedError` when the engine raises. ``unused`` is a copy that never generates, None where the
-    engine cannot be copied; ``drafts`` are what checks saw of its drafts so far.
+    engine cannot be copied; ``drafts`` are what checks saw of its drafts so far, ``own_seeds`` what they saw
+    of generators that it seeds by itself.
     """
 
     engine: Any
     unused: Any = field(init=False, repr=False)
     drafts: SeenDrafts = field(default_factory=SeenDrafts, init=False, repr=False)
+    own_seeds: OwnSeeds = field(default_factory=OwnSeeds, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))

@@ -146,7 +146,8 @@ class TracedCalls:
             return as_list(self.engine.generate([*self.case.prompt], self.tokens, **seeds))
 
         left = self.ends - time.process_time()
-        with suppress(NotTracedError, SubjectRaisedError), raising():
+        watched = self.case.code.own_seeds.watched()
+        with suppress(NotTracedError, SubjectRaisedError), raising(), watched:
             one = sample_call(by_steps, rng(), left, history.script)
             try:
                 other = sample_call(by_generate, rng(), left, history.script)
@@ -178,7 +179,7 @@ class TracedCalls:
         if left <= 0:
             raise TooManyBranchesError("no time is left for further calls; raise --budget")
         try:
-            with raising():
+            with raising(), code.own_seeds.watched():
                 branches = enumerate_calls(
                     run, max_branches=effort.ENGINE_RUNS, max_seconds=left, given=given, leave_open=True
                 )

@@ -25,7 +25,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.engine.next_call import CallResult, History, Pattern, Seen, TracedCalls, describe
 from spec_oracle.audit.engine.requests import Requests, shown
 from spec_oracle.audit.engine.subject import Case, first_prompts
-from spec_oracle.audit.engine.tracer import SEEDS, Asked
+from spec_oracle.audit.engine.tracer import Asked, seeds_from
 from spec_oracle.audit.experiment import Experiment, FoundBy, Ledger, TracedOutcome, find, first_failure
 from spec_oracle.audit.results import (
     CheckResult,
@@ -63,9 +63,9 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     what they leave once more with a seed. Samples that decide whether a call is wrong take time of their own.
     """
     firsts, ends, walks = first_prompts(cases), time.process_time() + seconds, list[Patterns]()
-    for some, seed in ((firsts, None), ([one for one in firsts if one.code.steps_take_seeds], SEEDS[0])):
+    for some, is_seeded in ((firsts, False), ([one for one in firsts if one.code.steps_take_seeds], True)):
         for number, case in enumerate(some):
-            now = time.process_time()
+            now, seed = time.process_time(), next(seeds_from(0, case.code.own_seeds)) if is_seeded else None
             walks.append(Patterns(requests, case, now + (ends - now) / (len(some) - number), seed))
             walks[-1].trace()
     parts = [partial(walk.decided, pattern) for walk in walks for pattern in walk.off]

@@ -7,8 +7,9 @@ numbers are out of sight then.
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, summed
 from spec_oracle.exact.interception import (
+    FIRST_ASKED,
     NotTracedError,
+    OwnSeeds,
     UnrepeatableError,
     enumerate_calls,
     guarded,
@@ -133,14 +136,9 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int 
     where the law would not be exact by then, or the engine raises while it is traced; `ContractError` for
     what cannot be a completion.
     """
+    attempt = partial(_of_some_copy, asked, most_runs, end, first_seed)
     try:
-        try:
-            return _traced(asked, most_runs, end, first_seed)
-        except UnrepeatableError:
-            if asked.code.unused is None or asked.fresh:
-                raise
-        found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
-        return replace(found, remark="; a generation changes the next ones")
+        return _with_own_seeds(asked.code.own_seeds, attempt)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
@@ -149,11 +147,41 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int 
         raise NoEvidenceError(why) from None
 
 
-def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedOutcome:
-    def run() -> tuple[object, Speculation]:
-        return asked.once(seeds_from(first_seed).__next__)
+def _with_own_seeds(own: OwnSeeds, attempt: Callable[[], TracedOutcome]) -> TracedOutcome:
+    """Make an attempt at tracing; where it fails, one more in which generators with own seeds draw as always.
 
-    with raising():
+    Rows that such a generator draws after each context are no random numbers of the completion.
+    """
+    try:
+        return attempt()
+    except (SubjectRaisedError, NotTracedError):
+        if own.are_kept or not own.seen:
+            raise
+        own.are_kept = True
+        with suppress(SubjectRaisedError, NotTracedError):
+            return attempt()
+        own.are_kept = False
+        raise
+
+
+def _of_some_copy(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedOutcome:
+    """Trace the engine, or copies of it where a generation changes the next ones."""
+    try:
+        return _traced(asked, most_runs, end, first_seed)
+    except UnrepeatableError:
+        if asked.code.unused is None or asked.fresh:
+            raise
+    found = _traced(replace(asked, fresh=True), most_runs, end, first_seed)
+    return replace(found, remark="; a generation changes the next ones")
+
+
+def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> TracedOutcome:
+    own = asked.code.own_seeds
+
+    def run() -> tuple[object, Speculation]:
+        return asked.once(seeds_from(first_seed, own).__next__)
+
+    with raising(), own.watched():
         left = end - time.process_time()
         branches = enumerate_calls(run, max_branches=most_runs, max_seconds=left, leave_open=True)
     found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
@@ -163,7 +191,9 @@ def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> Traced
     return TracedOutcome(law, len(branches), len(found) > 1, many=many, guarded=guarded(branches))
 
 
-def seeds_from(first: int) -> Iterator[int]:
-    """Yield seeds that differ, beginning with that number of `SEEDS`."""
+def seeds_from(first: int, own: OwnSeeds) -> Iterator[int]:
+    """Yield seeds that differ, beginning with that number of `SEEDS`, or some that no engine gives itself."""
+    if own.are_kept:
+        yield from range(FIRST_ASKED + first, 2**31)
     yield from (SEEDS[(first + number) % len(SEEDS)] for number in range(len(SEEDS)))
     yield from range(1000, 2**31)

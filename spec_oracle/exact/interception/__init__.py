@@ -15,14 +15,17 @@ from spec_oracle.exact.interception.calls import (
     outcomes,
     sample_call,
 )
+from spec_oracle.exact.interception.sources import FIRST_ASKED, OwnSeeds
 from spec_oracle.exact.representatives import Branch, Decision, guarded
 
 __all__ = [
+    "FIRST_ASKED",
     "Branch",
     "CannotTraceError",
     "Decision",
     "Leaf",
     "NotTracedError",
+    "OwnSeeds",
     "TooManyBranchesError",
     "UnrepeatableError",
     "enumerate_calls",

@@ -73,9 +73,9 @@ class NoiseArray(GuardedArray):
         if func in _HANDLED:
             return _HANDLED[func](*args, **kwargs)
         if func.__module__ == "numpy.linalg" and not any(map(has_symbols, args)):
-            return func(*map(_numbers, args), **kwargs)  # it would look at what is stored
+            return func(*map(as_numbers, args), **kwargs)  # it would look at what is stored
         if func in _JOINING and not (kwargs or any(map(has_symbols, args[0]))):
-            return func([_numbers(part) for part in args[0]], *args[1:])  # quicker than as objects
+            return func([as_numbers(part) for part in args[0]], *args[1:])  # quicker than as objects
         try:
             arrays = [kind for kind in types if not issubclass(kind, Symbol)]
             result = super().__array_function__(func, arrays, args, kwargs)
@@ -101,7 +101,7 @@ class NoiseArray(GuardedArray):
         """Return the bytes of numbers; symbols have none."""
         if has_symbols(self):
             current_run().cannot_trace("tobytes", "it needs the value of a random number")
-        return bytes(_numbers(self).tobytes(order))
+        return bytes(as_numbers(self).tobytes(order))
 
     def argmax(self, axis: int | None = None, out: Array = None, *, keepdims: bool = False) -> Array:
         """Run the race for the largest element of each row."""
@@ -114,7 +114,7 @@ class NoiseArray(GuardedArray):
     def argsort(self, axis: int | None = -1, **options: Array) -> Array:
         """Rank the elements of each row, the smallest first."""
         if not has_symbols(self):
-            return _numbers(self).argsort(axis, **options)
+            return as_numbers(self).argsort(axis, **options)
         rows = _rows(self, axis)
         order = places(rows, largest=False, count=rows.shape[-1]).astype(np.int64)
         return order.ravel() if axis is None else np.moveaxis(order, -1, axis)
@@ -135,7 +135,7 @@ class NoiseArray(GuardedArray):
         """Round to so many decimals."""
         if has_symbols(self):
             current_run().cannot_trace("numpy.round", "this function of a random number is not traced")
-        return _numbers(self).round(decimals, out)
+        return as_numbers(self).round(decimals, out)
 
 
 def has_symbols(value: object) -> bool:
@@ -296,7 +296,7 @@ def _on_numbers(
     ufunc: np.ufunc, method: str, inputs: Arguments, outputs: Arguments, options: Keywords
 ) -> object:
     """Compute on the numbers of arrays that hold no symbols now, and write what they ask to be written."""
-    numbers = [_numbers(value) for value in inputs]
+    numbers = [as_numbers(value) for value in inputs]
     if method == "at":
         ufunc.at(*numbers, **options)
         inputs[0][...] = numbers[0]
@@ -304,7 +304,7 @@ def _on_numbers(
     if any(map(has_symbols, outputs)) and options.get("where", True) is not True:
         current_run().cannot_trace(f"numpy.{ufunc.__name__}", "where= is not supported for random numbers")
     if outputs:
-        written = tuple(np.zeros(o.shape, o.dtype) if has_symbols(o) else _numbers(o) for o in outputs)
+        written = tuple(np.zeros(o.shape, o.dtype) if has_symbols(o) else as_numbers(o) for o in outputs)
         getattr(ufunc, method)(*numbers, out=written, **options)
         for output, array in zip(outputs, written, strict=True):
             if output is not array:
@@ -313,7 +313,8 @@ def _on_numbers(
     return getattr(ufunc, method)(*numbers, **options)
 
 
-def _numbers(value: Array) -> Array:
+def as_numbers(value: Any) -> Any:
+    """Return an array that holds no symbols as an ordinary one, and anything else as it is."""
     return value.astype(value.dtype) if isinstance(value, NoiseArray) else value
 
 
@@ -324,7 +325,7 @@ def _rows(array: Array, axis: int | None) -> Objects:
 
 def _races(scores: Array, axis: int | None, out: Array, *, largest: bool, keepdims: bool) -> Array:
     if not has_symbols(scores):
-        return (np.argmax if largest else np.argmin)(_numbers(scores), axis, out, keepdims=keepdims)
+        return (np.argmax if largest else np.argmin)(as_numbers(scores), axis, out, keepdims=keepdims)
     if out is not None:
         current_run().cannot_trace("race", "winners would be written into an ordinary array")
     winners = places(_rows(scores, axis), largest=largest, none_wins=True)[..., 0].astype(np.int64)

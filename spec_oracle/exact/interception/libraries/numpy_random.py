@@ -14,7 +14,7 @@ from spec_oracle.arrays import Floats, Size
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced, replaced
-from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
+from spec_oracle.exact.interception.libraries.numpy_arrays import as_numbers, drawn
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import (
     categorical,
@@ -22,6 +22,8 @@ from spec_oracle.exact.interception.sources import (
     from_stream,
     integer,
     is_asked,
+    is_untouched,
+    note_seed,
     seed_of,
     source,
 )
@@ -157,11 +159,15 @@ _really_seed: Final[Callable[..., None]] = np.random.RandomState.seed
 
 def _made(seed: object = None) -> np.random.Generator:
     """Return a seeded generator; a number takes the place of a random one."""
-    return _default_rng(seed_of(seed))  # type: ignore[arg-type]  # whatever the code gives
+    generator = _default_rng(seed_of(seed))  # type: ignore[arg-type]  # whatever the code gives
+    note_seed(generator, seed)
+    return generator
 
 
 def _seeded(self: np.random.RandomState, seed: object = None) -> None:
     _really_seed(self, seed_of(seed))
+    if self is not _stand_in:
+        note_seed(self, seed)
 
 
 def _drawing(kind: type, name: str, formulas: type) -> Callable[..., object]:
@@ -172,6 +178,9 @@ def _drawing(kind: type, name: str, formulas: type) -> Callable[..., object]:
     def method(self: Any, *args: Any, **named: Any) -> object:
         if not is_asked():
             return real(self, *args, **named)
+        if is_untouched(self):
+            numbers = {name: as_numbers(value) for name, value in named.items()}
+            return real(self, *map(as_numbers, args), **numbers)
         if formula is None:
             return source().other(f"{kind.__name__}.{name}", real)(self, *args, **named)
         position = "numpy", _bits_of(self._bit_generator, _STAMP).tobytes()

@@ -33,6 +33,8 @@ from spec_oracle.exact.interception.sources import (
     from_stream,
     integer,
     is_asked,
+    is_untouched,
+    note_seed,
     seed_of,
     source,
 )
@@ -93,7 +95,7 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
 
     def method(self: random.Random, *args: Any, **named: Any) -> object:
         # A class of the user's that draws by itself, or names of temporary files: no random numbers of ours.
-        is_theirs = type(self).random not in _traced
+        is_theirs = type(self).random not in _traced or is_untouched(self)
         if not is_asked() or is_theirs or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
             return real(self, *args, **named)
         if formula is None:
@@ -112,6 +114,8 @@ def _made(kind: type[random.Random], *seed: object) -> random.Random:
 
 def _seeded(self: random.Random, a: object = None, version: int = 2) -> None:
     _seed(self, seed_of(a), version)
+    if self is not _stand_in:
+        note_seed(self, a)
 
 
 _OfSystem: Final = random.SystemRandom

@@ -32,7 +32,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import STAND_IN, draw
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.sources import seed_of
+from spec_oracle.exact.interception.sources import note_seed, seed_of
 from spec_oracle.exact.interception.symbols import Scalar, Symbol
 from verifiers.arrays import Array
 
@@ -294,6 +294,8 @@ _seed: Final[Callable[..., torch.Generator]] = torch.Generator.manual_seed
 
 def _seeded(generator: torch.Generator, seed: object) -> torch.Generator:
     """Seed a generator; a number takes the place of a random one."""
+    if generator is not STAND_IN:
+        note_seed(generator, seed)
     return _seed(generator, seed_of(seed))
 
 

@@ -14,7 +14,15 @@ from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.torch_boxes import settle, tensors_in, write
-from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
+from spec_oracle.exact.interception.sources import (
+    Traced,
+    alike,
+    categorical,
+    distinct,
+    from_stream,
+    is_untouched,
+    source,
+)
 from spec_oracle.exact.interception.symbols import Scalar
 
 _full: Final = np.full
@@ -31,6 +39,8 @@ _LOW: Final = (torch.float16, torch.bfloat16)
 
 def draw(func: OpOverload, args: Arguments, kwargs: Keywords) -> object:
     """Answer a random operator from the source; one that leaves torch's generator alone has drawn nothing."""
+    if is_untouched(kwargs.get("generator")):
+        return func(*args, **kwargs)
     name = f"{func.overloadpacket.__name__}.{func._overloadname}"  # noqa: SLF001  (no public name for it)
     if name in RANDOM and _type_of_draws(args, kwargs) not in _LOW:
         named = {key: value for key, value in kwargs.items() if key != "generator"}

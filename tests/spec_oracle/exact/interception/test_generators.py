@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from numpy.random import rand as legacy_by_name
 
-from spec_oracle.exact.interception import CannotTraceError, enumerate_calls, interception, sample_call
+from spec_oracle.exact.interception import (
+    FIRST_ASKED,
+    CannotTraceError,
+    OwnSeeds,
+    enumerate_calls,
+    interception,
+    sample_call,
+)
 from tests.spec_oracle.exact.interception.support import call_law
 
 torch = pytest.importorskip("torch")
@@ -265,3 +272,47 @@ class DrawsByItself(random.Random):
 
 def test_a_class_with_numbers_of_its_own_keeps_them():
     assert call_law(lambda: DrawsByItself().uniform(0, 4), float) == {1.0: 1.0}
+
+
+def drawn_after(made):
+    """Return a function that draws a row with a generator that it seeds itself, and a token from that row."""
+
+    def token():
+        row = np.asarray(made(), dtype=float)
+        return random.choices(range(3), list(row / row.sum()))[0]
+
+    return token
+
+
+ROWS_OF_OWN_SEEDS = {
+    "numpy": lambda: np.random.default_rng([0, 7, 1]).random(3),
+    "numpy, a distribution without a formula": lambda: np.random.default_rng(7).dirichlet(np.ones(3)),
+    "Python": lambda: [(own := random.Random("0,7,1")).random(), own.gauss(0, 1) ** 2, own.random()],
+    "torch": lambda: torch.rand(3, generator=torch.Generator().manual_seed(7)),
+    "torch, normal": lambda: torch.randn(3, generator=torch.Generator().manual_seed(7)).exp(),
+}
+
+
+@pytest.mark.parametrize("made", ROWS_OF_OWN_SEEDS.values(), ids=ROWS_OF_OWN_SEEDS)
+def test_rows_may_be_drawn_by_generators_that_the_code_seeds_itself(made):
+    token, own = drawn_after(made), OwnSeeds()
+    with own.watched(), pytest.raises((CannotTraceError, TypeError)):
+        enumerate_calls(token)
+    assert own.seen
+    own.are_kept = True
+    row = np.asarray(made(), dtype=float)
+    with own.watched():
+        assert call_law(token, int) == pytest.approx(dict(enumerate(row / row.sum())))
+
+
+def test_seeds_of_requests_and_random_ones_are_no_own_seeds():
+    def coins():
+        asked, other = np.random.default_rng(FIRST_ASKED), np.random.default_rng([0, FIRST_ASKED + 1])
+        drawn = np.random.default_rng(random.getrandbits(60))
+        return [asked.random() < 0.25, other.random() < 0.25, drawn.random() < 0.25, random.random() < 0.25]
+
+    own = OwnSeeds(are_kept=True)
+    with own.watched():
+        law = call_law(coins, tuple)
+    assert not own.seen
+    assert law[True, True, True, True] == pytest.approx(0.25**4)
