@@ -284,6 +284,7 @@ def judge_samples(
     finally:
         for name, sample in own.items() if not keeps else ():
             samples[name].counts += sample.counts
+            samples[name].impossible += sample.impossible
             samples[name].seconds += sample.seconds
 
 

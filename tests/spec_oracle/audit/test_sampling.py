@@ -1,6 +1,7 @@
 """Screening, decision, looks and confirmation, on outcomes of known laws."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +33,7 @@ class Outcomes:
     calls: int = 0
 
     def __post_init__(self):
-        self.counts = np.zeros(len(self.law), dtype=int)
+        self.counts, self.impossible = np.zeros(len(self.law), dtype=int), Counter()
         self.rng = np.random.default_rng(0)
 
     def afresh(self):
@@ -142,6 +143,19 @@ def test_an_outcome_that_no_cell_names_is_shown_where_it_is_most_of_what_is_wron
     assert total_variation == pytest.approx(0.9)
     shorter = shorter.afresh()
     assert shorter.gap is None
+
+
+def test_impossible_outcomes_of_the_samples_that_decide_are_shown():
+    drawn = []
+
+    def ends_early(count):  # once the screening, of 9 x 100 samples, is over
+        drawn.extend(range(count))
+        return [(0, 0)] * count if len(drawn) <= 900 else [(0,)] * count
+
+    one = Sample(ends_early, listed({(0, 0): 1.0}))
+    found = judge_samples({"one": one}, Effort(0.02, look=100), rate=RATE, seconds=1000.0)
+    assert found.worst == "one"
+    assert one.impossible[0,] == one.counts[1] > 0
 
 
 def kept(actual, tv=0.05, **more):
