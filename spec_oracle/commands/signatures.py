@@ -289,7 +289,7 @@ class _Values:
         if self.layout == "tree":
             return "torch.rand(len(tokens), generator=generator)" if name in last else value
         if self.layout == "flat":
-            return value.replace("tokens", "lengths") if name in last else value
+            return "torch.rand(len(batch.lengths), generator=generator)" if name in last else value
         if name in last:
             return f"{value}[:, -1]"
         return f"{value}[:, :-1]" if last and self.layout != "chain" else value

@@ -242,15 +242,15 @@ class _Unfinished:
     source: Integers
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
-        if len(self.rows) <= size:
-            yield self
-            return
         for start in range(0, len(self.rows), size):
-            yield self.of_rows(np.arange(start, min(start + size, len(self.rows))))
+            rows = slice(start, start + size)
+            yield self._of(rows, self.represented[rows])
 
     def of_rows(self, rows: Integers) -> "_Unfinished":
+        return self._of(rows, tuple(self.represented[row] for row in rows))
+
+    def _of(self, rows: Any, known: tuple[Represented | None, ...]) -> "_Unfinished":
         script = [answer.of_rows(rows) for answer in self.script]
-        known = tuple(self.represented[row] for row in rows)
         return _Unfinished(self.rows[rows], self.weight[rows], script, known, self.source[rows])
 
 

@@ -65,7 +65,8 @@ def after_patterns(requests: Requests, cases: Sequence[Case], rate: float, secon
     firsts, ends, walks = first_prompts(cases), time.process_time() + seconds, list[Patterns]()
     for some, is_seeded in ((firsts, False), ([one for one in firsts if one.code.steps_take_seeds], True)):
         for number, case in enumerate(some):
-            now, seed = time.process_time(), next(seeds_from(0, case.code.own_seeds)) if is_seeded else None
+            seed = next(seeds_from(0, case.code.own_seeds)) if is_seeded else None
+            now = time.process_time()
             walks.append(Patterns(requests, case, now + (ends - now) / (len(some) - number), seed))
             walks[-1].trace()
     parts = [partial(walk.decided, pattern) for walk in walks for pattern in walk.off]

@@ -22,7 +22,7 @@ from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, summed
 from spec_oracle.exact.interception import (
-    FIRST_ASKED,
+    ASKED,
     NotTracedError,
     OwnSeeds,
     UnrepeatableError,
@@ -148,16 +148,13 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf, first_seed: int 
 
 
 def _with_own_seeds(own: OwnSeeds, attempt: Callable[[], TracedOutcome]) -> TracedOutcome:
-    """Make an attempt at tracing; where it fails, one more in which generators with own seeds draw as always.
-
-    Rows that such a generator draws after each context are no random numbers of the completion.
-    """
+    """Make an attempt at tracing; where the first one fails, another in which own seeds are kept."""
     try:
         return attempt()
     except (SubjectRaisedError, NotTracedError):
-        if own.are_kept or not own.seen:
+        if own.was_tried or not own.seen:
             raise
-        own.are_kept = True
+        own.was_tried = own.are_kept = True
         with suppress(SubjectRaisedError, NotTracedError):
             return attempt()
         own.are_kept = False
@@ -192,8 +189,9 @@ def _traced(asked: Asked, most_runs: int, end: float, first_seed: int) -> Traced
 
 
 def seeds_from(first: int, own: OwnSeeds) -> Iterator[int]:
-    """Yield seeds that differ, beginning with that number of `SEEDS`, or some that no engine gives itself."""
+    """Yield seeds that differ, from that number of `SEEDS` on; where own seeds are kept, of `ASKED`."""
     if own.are_kept:
-        yield from range(FIRST_ASKED + first, 2**31)
+        yield from ASKED[first:]
+        return
     yield from (SEEDS[(first + number) % len(SEEDS)] for number in range(len(SEEDS)))
     yield from range(1000, 2**31)

@@ -139,7 +139,7 @@ class Run:
     seeds: dict[object, int] = field(default_factory=dict)
     """Seeds that stand for random numbers without a value."""
     untouched: dict[object, object] = field(default_factory=dict)
-    """Generators that draw as always: see `sources`."""
+    """Generators that draw as always: see `own_seeds`."""
 
     def step(self, count: int = 1) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""

@@ -10,9 +10,7 @@ same numbers.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -20,8 +18,8 @@ import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Draw, Noise
-from spec_oracle.exact.interception.run import OwnRandom, Run, active_run, current_run, is_traced
-from spec_oracle.exact.interception.symbols import TEXT, Pending, Scalar, Symbol
+from spec_oracle.exact.interception.run import OwnRandom, active_run, current_run, is_traced
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import Law
 
 P = ParamSpec("P")
@@ -177,76 +175,6 @@ def seed_of(seed: object) -> object:
     if not maps.is_continuous(seed.chain) and high - low < _MANY_SEEDS:
         current_run().cannot_trace("seed", f"one of {high - low:.0f} random numbers may be drawn twice")
     return current_run().seeds.setdefault((seed.draw, seed.chain), _seeds.getrandbits(32))
-
-
-FIRST_ASKED: Final = 1_900_000_000
-"""Seeds of requests from here on are told from those that code makes by itself."""
-
-_MOST_ASKED: Final = 1_000_000
-
-
-@dataclass
-class OwnSeeds:
-    """Seeds by which code makes generators in its calls: those of rows that are drawn after each context.
-
-    ``seen``: whether there are such. If they ``are_kept``, these generators draw as always, and requests must
-    have seeds from `FIRST_ASKED` on.
-    """
-
-    are_kept: bool = False
-    seen: bool = False
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Look at the seeds of generators while the context is open."""
-        token = _own_seeds.set(self)
-        try:
-            yield
-        finally:
-            _own_seeds.reset(token)
-
-    def note(self, run: Run, generator: object, seed: object) -> None:
-        """Take note of the seed that a generator gets in a run."""
-        run.untouched.pop(_name_of(generator), None)
-        if _is_own(seed, run):
-            self.seen = True
-            if self.are_kept:
-                run.untouched[_name_of(generator)] = generator
-
-
-_own_seeds: Final = ContextVar[OwnSeeds | None]("seeds that code makes by itself", default=None)
-
-
-def _is_own(seed: Any, run: Run) -> bool:
-    """Whether a seed is neither that of a request nor a random one."""
-    if isinstance(seed, str | bytes):
-        return not (isinstance(seed, str) and TEXT in seed)
-    numbers = list(seed) if isinstance(seed, list | tuple | np.ndarray) else [seed]
-    if not numbers or not all(isinstance(number, int | np.integer) for number in numbers):
-        return False
-    if any(isinstance(number, Symbol) for number in numbers):
-        return False
-    asked = range(FIRST_ASKED, FIRST_ASKED + _MOST_ASKED)
-    random_ones = run.seeds.values()
-    return not any(int(number) in asked or int(number) in random_ones for number in numbers)
-
-
-def note_seed(generator: object, seed: object) -> None:
-    """Take note of the seed that a generator gets, if a run is in progress in which seeds are watched."""
-    run, own = active_run.get(), _own_seeds.get()
-    if run is not None and own is not None:
-        own.note(run, generator, seed)
-
-
-def is_untouched(generator: object) -> bool:
-    """Whether a generator draws as always in the run in progress."""
-    run = active_run.get()
-    return run is not None and bool(run.untouched) and _name_of(generator) in run.untouched
-
-
-def _name_of(generator: object) -> object:
-    """Return what tells one generator from another: torch wraps one in several objects."""
-    return getattr(generator, "_cdata", id(generator))
 
 
 class Traced:

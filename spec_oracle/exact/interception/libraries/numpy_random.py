@@ -15,6 +15,7 @@ from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced, replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import as_numbers, drawn
+from spec_oracle.exact.interception.own_seeds import is_untouched, note_seed
 from spec_oracle.exact.interception.run import OwnRandom
 from spec_oracle.exact.interception.sources import (
     categorical,
@@ -22,8 +23,6 @@ from spec_oracle.exact.interception.sources import (
     from_stream,
     integer,
     is_asked,
-    is_untouched,
-    note_seed,
     seed_of,
     source,
 )

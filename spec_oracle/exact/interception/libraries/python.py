@@ -28,13 +28,12 @@ from spec_oracle.exact.errors import CannotTraceError
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
+from spec_oracle.exact.interception.own_seeds import is_untouched, note_seed
 from spec_oracle.exact.interception.sources import (
     categorical,
     from_stream,
     integer,
     is_asked,
-    is_untouched,
-    note_seed,
     seed_of,
     source,
 )
@@ -94,7 +93,7 @@ def _drawing(name: str, kind: type[random.Random] = random.Random) -> Callable[.
     stream = "random" if name in _INVERTING else name
 
     def method(self: random.Random, *args: Any, **named: Any) -> object:
-        # A class of the user's that draws by itself, or names of temporary files: no random numbers of ours.
+        # A class of the user's that draws by itself, own seeds, or names of temporary files: none of ours.
         is_theirs = type(self).random not in _traced or is_untouched(self)
         if not is_asked() or is_theirs or sys._getframe(1).f_code.co_filename == tempfile.__file__:  # noqa: SLF001
             return real(self, *args, **named)

@@ -31,8 +31,9 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
 )
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import STAND_IN, draw
+from spec_oracle.exact.interception.own_seeds import note_seed
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.sources import note_seed, seed_of
+from spec_oracle.exact.interception.sources import seed_of
 from spec_oracle.exact.interception.symbols import Scalar, Symbol
 from verifiers.arrays import Array
 

@@ -14,15 +14,8 @@ from spec_oracle.arrays import Floats
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.libraries import Arguments, Keywords
 from spec_oracle.exact.interception.libraries.torch_boxes import settle, tensors_in, write
-from spec_oracle.exact.interception.sources import (
-    Traced,
-    alike,
-    categorical,
-    distinct,
-    from_stream,
-    is_untouched,
-    source,
-)
+from spec_oracle.exact.interception.own_seeds import is_untouched
+from spec_oracle.exact.interception.sources import Traced, alike, categorical, distinct, from_stream, source
 from spec_oracle.exact.interception.symbols import Scalar
 
 _full: Final = np.full

@@ -13,7 +13,7 @@ import pytest
 from numpy.random import rand as legacy_by_name
 
 from spec_oracle.exact.interception import (
-    FIRST_ASKED,
+    ASKED,
     CannotTraceError,
     OwnSeeds,
     enumerate_calls,
@@ -306,13 +306,13 @@ def test_rows_may_be_drawn_by_generators_that_the_code_seeds_itself(made):
 
 
 def test_seeds_of_requests_and_random_ones_are_no_own_seeds():
-    def coins():
-        asked, other = np.random.default_rng(FIRST_ASKED), np.random.default_rng([0, FIRST_ASKED + 1])
+    def accepted():
+        asked, other = np.random.default_rng(ASKED[0]), np.random.default_rng([0, ASKED[1]])
         drawn = np.random.default_rng(random.getrandbits(60))
         return [asked.random() < 0.25, other.random() < 0.25, drawn.random() < 0.25, random.random() < 0.25]
 
     own = OwnSeeds(are_kept=True)
     with own.watched():
-        law = call_law(coins, tuple)
+        found = call_law(accepted, tuple)
     assert not own.seen
-    assert law[True, True, True, True] == pytest.approx(0.25**4)
+    assert found[True, True, True, True] == pytest.approx(0.25**4)
