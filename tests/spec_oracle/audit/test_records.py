@@ -14,7 +14,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Bound, Facts, OnRecord, facts_of
 from spec_oracle.audit.experiment import numbered, sampled
 from spec_oracle.audit.options import require_sizes
-from spec_oracle.audit.sampling import Effort, judge_samples
+from spec_oracle.audit.sampling import Effort, Sample, indexed, judge_samples
 from spec_oracle.audit.verdict import rounded_up
 from spec_oracle.errors import InvalidInputError
 from tests.strategies import at_night
@@ -195,20 +195,13 @@ def test_seeds_of_an_engine_on_record_must_be_independent(shares):
     assert ("seeds s and s + 1: calls of 2 requests" in checks["streams"].detail) == shares
 
 
-class Biased:
-    """Samples of three outcomes, of which the first is too frequent by ``size``."""
+LAW = np.array([0.5, 0.3, 0.2])
 
-    def __init__(self, size, rng):
-        self.law = np.array([0.5, 0.3, 0.2])
-        self.true = self.law + size * np.array([1, -0.5, -0.5])
-        self.size, self.rng, self.slack, self.seconds = size, rng, 0.0, 0.0
-        self.counts = np.zeros(3, dtype=np.int64)
 
-    def afresh(self):
-        return Biased(self.size, self.rng)
-
-    def draw(self, count):
-        self.counts += self.rng.multinomial(count, self.true)
+def biased(size, rng):
+    """Return a sample of three outcomes, of which the first is too frequent by ``size``."""
+    true = LAW + size * np.array([1, -0.5, -0.5])
+    return Sample(lambda count: rng.choice(3, count, p=true), indexed(LAW))
 
 
 @pytest.mark.parametrize(("size", "admitted", "is_more"), [(0.2, 0.1, True), (0.2, 0.21, False)])
@@ -219,14 +212,14 @@ def test_samples_that_stop_early_do_not_hide_a_larger_failure(size, admitted, is
     """
     rng = np.random.default_rng(0)
     settings = {"effort": Effort(0.02, look=100, turns=20, most=1000), "rate": 1e-6, "seconds": 60.0}
-    sample, alone = Biased(size, rng), Biased(size, rng)
+    sample, alone = biased(size, rng), biased(size, rng)
     judge_samples({"one": alone}, **settings)
     decision = judge_samples({"one": sample}, **settings, admitted=admitted)
     assert decision.worst == "one"
     assert alone.counts.sum() < sample.counts.sum()
 
     looks = Effort(math.inf, 300, turns=59)
-    tokens = numbered("tokens", "a token", sample.law, lambda count: rng.choice(3, count, p=sample.true))
+    tokens = numbered("tokens", "a token", LAW, sample.many)
     early, found = (
         sampled([tokens], Context(rate=1e-6, budget=60.0, admitted=most), looks) for most in (None, admitted)
     )
