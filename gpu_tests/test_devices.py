@@ -44,7 +44,7 @@ def correction_from_p(*arguments):
 def test_a_sampler_is_sampled_on_the_device(function, verdict, device):
     """False alarms: 1e-6 an audit; the defect moves the distributions of `joint` by more than 0.02."""
     SEEN.clear()
-    options = AuditOptions(array="torch", device=f"{device}:0", budget=2, checks=("inputs-kept",))
+    options = AuditOptions(array="torch", device=f"{device}:0", budget=60, checks=("inputs-kept",))
     (report,) = audit(function, options=options).subjects
     assert report.verdict is verdict
     assert report.evidence == "statistical"
