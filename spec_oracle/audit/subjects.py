@@ -120,6 +120,8 @@ def named_verifier(name: str) -> AnyVerifier:
     random numbers by itself: it cannot be enumerated.
     """
     if ":" not in name:
+        if name not in verifiers.names():
+            raise InvalidInputError(f"verifier: {unknown(name, verifiers.names())}")
         return verifiers.get(name)
     found = resolve_subject(name)
     if not isinstance(found, RuleSubject):

@@ -56,6 +56,8 @@ def _asked(options: Namespace) -> "tuple[list[str], DraftTrees | None]":
     from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.efficiency.trees import DraftTrees, FanOuts
 
+    for name in options.verifier or ():  # before anything is computed
+        named_verifier(name)
     if options.tree is None:
         return options.verifier or list(verifiers.names()), None
     if options.prompts is not None:

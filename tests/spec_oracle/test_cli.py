@@ -164,7 +164,7 @@ def test_random_instances_are_reproducible(capsys, tmp_path):
         (["audit", "block", "--instance", "missing.json"], "missing.json: cannot be read"),
         (["efficiency", "missing.json"], "cannot be read"),
         (["efficiency"], "either instance files or --prompts"),
-        (["efficiency", "{example}", "--verifier", "nope"], "unknown verifier 'nope'"),
+        (["efficiency", "{example}", "--verifier", "nope"], "verifier: unknown 'nope'"),
         (["instance", "random", "--agreement", "2"], "agreement"),
         (["audit", "block", "--exact", "--array", "torch"], "rationals need"),
     ],
@@ -176,6 +176,12 @@ def test_mistakes_are_one_line_and_exit_3(capsys, example, arguments, message):
     last = err.strip().splitlines()[-1]
     assert message in last
     assert "Traceback" not in err
+
+
+def test_a_wrong_name_is_found_before_anything_is_computed(capsys, example):
+    _, out, err = run(capsys, "efficiency", example, "--verifier", "token", "--verifier", "blok")
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
