@@ -232,7 +232,10 @@ class _Values:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             return Argument(f"{stars}{name}", is_left=True)
-        value = self.of(name, role, annotation_of(parameter).lower(), self.source.shape(parameter))
+        annotation = annotation_of(parameter).lower()
+        if role is names.LONGEST and re.search("tensor|array", annotation):
+            role = names.LENGTHS
+        value = self.of(name, role, annotation, self.source.shape(parameter))
         if not value and (value := self._object(parameter)):
             role = _OBJECT
         return Argument(

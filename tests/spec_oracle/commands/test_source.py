@@ -153,6 +153,11 @@ def returning(code):
         ("rejected_indices", "", ""),
         ("tokens, mask", "", ""),
         ("num_emitted, num_accepted", "", ""),
+        (
+            "torch.stack([n_accepted, next_token], dim=-1)",
+            "from_accepted(draft_tokens, output[..., 0], output[..., 1])",
+            "[*draft_tokens[:output[..., 0]], output[..., 1]]",
+        ),
     ],
 )
 def test_returned_values_become_the_result(code, of_batches, of_one):
@@ -177,6 +182,14 @@ def test_returned_values_of_trees_become_the_result(code, result):
 def test_unreadable_source_gives_nothing():
     source = FunctionSource(print)
     assert (source.text, source.returned(), source.attributes("sep")) == ("", [], {})
+
+
+def test_a_length_annotated_as_an_array_is_one_of_each_request():
+    def verify(draft_tokens, target_probs, draft_len: "torch.Tensor | None" = None, gamma: int = 1): ...  # noqa: F821
+
+    said = {one.name: one.said for one in guess(verify).arguments}
+    assert said["draft_len"].startswith("drafted tokens of each request: torch.full(")
+    assert said["gamma"] == "longest draft: draft_tokens.shape[1]"
 
 
 def test_input_ids_beside_speculated_ones_are_the_text_before_them():
