@@ -249,7 +249,9 @@ def _nodes(node: ast.AST, *, inner: bool = False) -> Iterator[ast.AST]:
 
 
 _COUNTS = frozenset(("num", "n", "count", "counts", "length", "lengths", "tau"))
-_NEXT = frozenset(("next", "nxt", "bonus", "recovered", "corrected", "correction", "last", "new"))
+_NEXT = frozenset(
+    ("next", "nxt", "bonus", "recovered", "resampled", "corrected", "correction", "last", "new")
+)
 _NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))

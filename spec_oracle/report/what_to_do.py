@@ -85,7 +85,9 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
         return do
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
-        return command_for(subject, command, do.split()) if do else f"return what the contract asks for{form}"
+        is_raised = first.detail.startswith("raised ")
+        asked = "mend what raises, or how it is called" if is_raised else "return what the contract asks for"
+        return command_for(subject, command, do.split()) if do else f"{asked}{form}"
     if first.status is Status.FAILED or _raised(first):
         return _look(subject, first, do if is_record else "")
     if first.known:

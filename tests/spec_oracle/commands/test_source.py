@@ -37,6 +37,14 @@ def on_a_device(draft_tokens, draft_probs, target_probs, mask, **options):
     return draft_tokens[mask.to(mask.device)]
 
 
+def of_one_request(target_dists, proposal_dists, candidate_tokens):
+    """Verify target_dists [num_draft_tokens + 1, vocab], proposal_dists [num_draft_tokens, vocab]."""
+
+
+def end_to_end(target_probs, draft_probs, draft_tokens, num_drafts):
+    """Verify target_probs [num_tokens, vocab], draft_probs [num_tokens, vocab]."""
+
+
 def by_batch(draft_tokens, draft_probs, target_probs, rng):
     for b in range(len(draft_tokens)):
         drafted = draft_tokens[b]
@@ -112,6 +120,8 @@ def test_an_array_is_no_object_with_a_device():
         (by_request, "one request"),
         (by_counter, "one request"),
         (annotated, "one request"),
+        (of_one_request, "one request"),
+        (end_to_end, "flat"),
     ],
 )
 def test_the_layout_is_read_in_the_code(function, layout):
@@ -151,6 +161,7 @@ def returning(code):
             "output.sampled_token_ids",
         ),
         ("rejected_indices", "", ""),
+        ("rejected_idx, resampled_token", "", ""),
         ("tokens, mask", "", ""),
         ("num_emitted, num_accepted", "", ""),
         (
