@@ -114,11 +114,12 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     file, not_saved = _saved(instance, subject, options)
     reproduce = _command(subject, "--instance", file or "FILE", *options.to_reproduce())
     sequence, _, actual = law.largest_gap
-    number = float if isinstance(law, SampledLaw) else as_fraction  # shares of samples are no probabilities
+    samples = int(law.counts.sum()) if isinstance(law, SampledLaw) else 0
+    number = float if samples else as_fraction  # shares of samples are no probabilities
     gap = Gap(sequence, instance.exact.target.probability(sequence), number(actual))
     masses = tuple(map(number, law.extended().reshape(-1)))
     total = number(law.total_variation)
-    return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved)
+    return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved, samples=samples)
 
 
 def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:

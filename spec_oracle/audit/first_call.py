@@ -100,7 +100,7 @@ class FirstCall:
 
     def _broken(self, check: Check, fault: Fault) -> CheckResult:
         self.leaves_out = BROKEN
-        remarks = Remarks(do=_to_fill_in(self.subject) or fault.option)
+        remarks = Remarks(do=_to_fill_in(self.subject) or fault.option or _to_correct(self.subject))
         return replace(breach(ContractError(fault.says)), name=check.name, remarks=remarks)
 
 
@@ -155,10 +155,23 @@ def _other_library(cause: BaseException | None, subject: Subject, seed: int) -> 
 
 def _to_fill_in(subject: Subject) -> str:
     """Return what is left to do in an adapter that `init` wrote, "" for other code."""
+    adapter, text = _adapter_of(subject)
+    return f"fill in the TODOs of {adapter}" if "# TODO" in text else ""
+
+
+def _to_correct(subject: Subject) -> str:
+    """Return what to do about a guess of `init` that is wrong, "" for other code."""
+    adapter, text = _adapter_of(subject)
+    is_guessed = "written by `spec-oracle init`" in text
+    return f"correct what {adapter} takes the arguments and the result for" if is_guessed else ""
+
+
+def _adapter_of(subject: Subject) -> tuple[str, str]:
+    """Return the file of an adapter, and its text; "" for other code."""
     module = sys.modules.get(subject.name.partition(":")[0])
-    if module is None or not hasattr(module, UNDER_TEST) or "# TODO" not in inspect.getsource(module):
-        return ""
-    return f"fill in the TODOs of {short_path(Path(inspect.getfile(module)))}"
+    if module is None or not hasattr(module, UNDER_TEST):
+        return "", ""
+    return str(short_path(Path(inspect.getfile(module)))), inspect.getsource(module)
 
 
 def _with_place(says: str, subject: Subject) -> str:

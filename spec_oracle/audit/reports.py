@@ -47,7 +47,8 @@ class Counterexample:
     ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
     in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved. An
     engine has no ``instance``: it generates another law of texts of at most ``tokens`` tokens after
-    ``prompt``. ``not_saved`` says which file could not be written, and why.
+    ``prompt``. ``not_saved`` says which file could not be written, and why. ``actual`` are shares of so many
+    ``samples``, 0 where they are exact.
     """
 
     instance: Instance | None
@@ -59,6 +60,7 @@ class Counterexample:
     prompt: tuple[int, ...] = ()
     tokens: int | None = None
     not_saved: str = ""
+    samples: int = 0
 
 
 @dataclass(frozen=True)

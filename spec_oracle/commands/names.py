@@ -191,7 +191,7 @@ emit: emitted
 generator: gen rng prng
 generators: rngs
 greedy:
-index: indices
+index: indices idx
 depth: depths
 length: len
 lengths: lens seqlens

@@ -33,6 +33,8 @@ _OPTIONS: Final = ("draft_lengths", "is_greedy", "generators")
 _OBJECT: Final = Role("an object with the attributes that are read")
 _LEFT: Final = (names.SEED, names.UNUSED, names.THRESHOLD, names.DETERMINISTIC)
 """Roles of parameters that are left at their defaults, where they have one."""
+_COUNTED: Final = r"(N|(num|total|n)_\w*tokens)"
+"""First sizes of arrays with a row for each token."""
 _ATTRIBUTES_OF_ARRAYS: Final = frozenset(("shape", "dtype", "ndim", "size", "dim", "to", "view"))
 
 
@@ -178,9 +180,12 @@ def _layout(
 ) -> Layout:
     """Return the layout that names, shapes and code show; padded arrays where nothing does."""
     shapes = {one.name: source.shape(one) for one in parameters}
-    if any(role.what.startswith(names.CUMULATIVE.what) for role in roles.values()) or any(
-        re.fullmatch(r"N|(num|total|n)_\w*tokens", sizes[0]) for sizes in shapes.values() if sizes
-    ):
+    firsts = [sizes[0] for sizes in shapes.values() if sizes]
+    # One row more than there are tokens: the row of the only bonus token.
+    has_one_bonus = any(re.fullmatch(rf"{_COUNTED} *\+ *1", size) for size in firsts)
+    is_counted = any(re.fullmatch(_COUNTED, size) for size in firsts)
+    is_cumulative = any(role.what.startswith(names.CUMULATIVE.what) for role in roles.values())
+    if is_cumulative or (is_counted and not has_one_bonus):
         return "flat"
     if any(role.is_of_trees for role in roles.values()):
         return "chain" if "chain" in getattr(source.function, "__name__", "") else "tree"
@@ -232,7 +237,10 @@ class _Values:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             return Argument(f"{stars}{name}", is_left=True)
-        value = self.of(name, role, annotation_of(parameter).lower(), self.source.shape(parameter))
+        annotation = annotation_of(parameter).lower()
+        if role is names.LONGEST and re.search("tensor|array", annotation):
+            role = names.LENGTHS
+        value = self.of(name, role, annotation, self.source.shape(parameter))
         if not value and (value := self._object(parameter)):
             role = _OBJECT
         return Argument(

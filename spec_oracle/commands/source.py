@@ -170,6 +170,8 @@ class FunctionSource:
             return [Returned(f"output[{place}]", _named(one)) for place, one in enumerate(last.elts)]
         if isinstance(last, ast.Call) and (helper := self._helper(last.func)):
             return helper.returned(seen | {self.function})
+        if columns := _columns(last):
+            return [Returned(f"output[..., {place}]", _named(one)) for place, one in enumerate(columns)]
         if isinstance(last, ast.Call) and isinstance(last.func, ast.Name) and last.func.id[0].isupper():
             return [
                 Returned(f"output.{one.arg}", one.arg)
@@ -187,6 +189,14 @@ def annotation_of(parameter: inspect.Parameter) -> str:
 def _named(node: ast.expr) -> str:
     """Return an expression as text; of a call, what is called."""
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+def _columns(node: ast.expr) -> list[ast.expr]:
+    """Return what is stacked as the last axis of an array, [] for other expressions."""
+    is_last = re.search(r"(?:dim=|axis=|, )-?1\)$", ast.unparse(node))
+    if not (is_last and isinstance(node, ast.Call) and ast.unparse(node.func).endswith("stack")):
+        return []
+    return node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else []
 
 
 def _is_name(node: ast.expr, name: str) -> bool:
@@ -239,7 +249,9 @@ def _nodes(node: ast.AST, *, inner: bool = False) -> Iterator[ast.AST]:
 
 
 _COUNTS = frozenset(("num", "n", "count", "counts", "length", "lengths", "tau"))
-_NEXT = frozenset(("next", "nxt", "bonus", "recovered", "corrected", "correction", "last", "new"))
+_NEXT = frozenset(
+    ("next", "nxt", "bonus", "recovered", "resampled", "corrected", "correction", "last", "new")
+)
 _NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))

@@ -296,9 +296,11 @@ def counterexample_lines(found: Counterexample | TextCounterexample) -> tuple[li
         gap, total = found.gap, short(found.total_variation)
         expected, actual = (short(one, gap.digits) for one in (gap.expected, gap.actual))
         probability = f"probability {expected} expected, {actual} found"
+        seen = "sampled instance" if found.samples else "smallest counterexample"
+        of_samples = f" in {found.samples:,} samples, chance included" if found.samples else ""
         shown = [
             f"tokens {_tokens(gap.sequence)}: {probability}",
-            f"smallest counterexample: {_size(found)}; total variation {total}",
+            f"{seen}: {_size(found)}; total variation {total}{of_samples}",
             *([] if found.instance is None else instance_lines(found.instance)),
         ]
     lost = getattr(found, "not_saved", "")

@@ -89,8 +89,8 @@ def total_variation_text(subject: SubjectReport) -> str:
     if sizes:
         largest, is_bound = max(sizes)
         return f"{'>= ' * is_bound}{short(largest, 2)}"
-    is_of_joint = not failed or any(check.name == "joint" for check in failed)
-    return short(subject.total_variation, 2) if is_of_joint else "-"
+    is_of_joint = any(check.name == "joint" for check in failed) and subject.total_variation
+    return short(subject.total_variation, 2) if is_of_joint or not failed else "-"
 
 
 def headline(subject: SubjectReport) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from spec_oracle.arrays import Floats
 from spec_oracle.audit.options import AuditOptions, Isolation
 from spec_oracle.audit.reports import Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Status
@@ -15,6 +16,9 @@ from spec_oracle.report.reading import open_checks
 
 _SHARE: Final = 0.01
 """Of the total variation: smaller differences are rounding."""
+
+_FAR: Final = 5
+"""So many standard deviations from its mean, a chi-square statistic shows a wrong distribution."""
 
 _ACCEPTS: Final = "the test that accepts the first draft, or what is sampled after a rejection"
 _BONUS: Final = "the bonus token that follows a whole draft: its row, and its random number"
@@ -85,7 +89,9 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
         return do
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
-        return command_for(subject, command, do.split()) if do else f"return what the contract asks for{form}"
+        is_raised = first.detail.startswith("raised ")
+        asked = "mend what raises, or how it is called" if is_raised else "return what the contract asks for"
+        return command_for(subject, command, do.split()) if do else f"{asked}{form}"
     if first.status is Status.FAILED or _raised(first):
         return _look(subject, first, do if is_record else "")
     if first.known:
@@ -118,6 +124,8 @@ def _look_at(subject: SubjectReport, check: CheckResult) -> str:
         wrong = first_wrong_token(found)
         if wrong == 0:
             return f"{_ACCEPTS}{place}"
+        if wrong is None:
+            return f"{_LOOK_AT['joint']}{place}"
         if wrong == found.instance.draft_length:
             return f"{_BONUS}{place}"
         return f"position {wrong}{place}: {_PLACE}"
@@ -130,22 +138,32 @@ def _place(subject: SubjectReport) -> str:
     return f" ({subject.code.place})" if subject.code.place else ""
 
 
-def first_wrong_token(found: Counterexample) -> int:
+def first_wrong_token(found: Counterexample) -> int | None:
     """Return the first position at which the distribution of the emitted tokens up to it is wrong.
 
-    From 0 to L: the last one is that of the bonus token. The instance of the counterexample is needed.
+    From 0 to L: the last one is that of the bonus token; None where samples do not show it. The instance of
+    the counterexample is needed.
     """
     instance = found.instance
     assert instance is not None
     depth = instance.draft_length + 1
     shape = (instance.vocab_size,) * depth
     expected = np.asarray(instance.target.joint(depth), dtype=float).reshape(shape)
-    gaps = np.array(found.actual, dtype=float).reshape(shape) - expected
+    actual = np.array(found.actual, dtype=float).reshape(shape)
     least = _SHARE * float(found.total_variation)
     for position in range(depth):
-        if abs(gaps.sum(axis=tuple(range(position + 1, depth)))).max() > least:
+        law, seen = (one.sum(axis=tuple(range(position + 1, depth))).ravel() for one in (expected, actual))
+        if _differ(law, seen, found.samples) if found.samples else abs(seen - law).max() > least:
             return position
-    return depth - 1
+    return None if found.samples else depth - 1
+
+
+def _differ(law: Floats, seen: Floats, samples: int) -> bool:
+    """Return whether shares of samples are farther from their distribution than chance explains."""
+    possible = law > 0
+    statistic = samples * float(((seen - law)[possible] ** 2 / law[possible]).sum())
+    degrees = max(int(possible.sum()) - 1, 1)
+    return bool(seen[~possible].any()) or statistic > degrees + _FAR * math.sqrt(2 * degrees)
 
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:

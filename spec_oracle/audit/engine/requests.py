@@ -105,7 +105,7 @@ class Requests:
             partial(self._cells, code, every),
             allowed=tokens * self.rounding.a_token,
             doubtful=tokens * self.rounding.unsure,
-            shown=lambda one: f"completion {shown(one)}",
+            shown=lambda one: f"completion {shown(one, ' and then ' if len(calls) > 1 else ' and ')}",
             tokens=max(request.tokens for request in every),
             wrong_completion=wrong if len(every) == len(calls) else None,
             **more,
@@ -175,10 +175,10 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def shown(sequence: tuple[Any, ...]) -> str:
-    """Return a completion, or several in a row, for messages."""
+def shown(sequence: tuple[Any, ...], between: str = " and then ") -> str:
+    """Return a completion, or several, in a row unless other words are ``between`` them, for messages."""
     if sequence and isinstance(sequence[0], tuple):
-        return " and then ".join(map(shown, sequence))
+        return between.join(map(shown, sequence))
     return ",".join(map(str, sequence)) or "(empty)"
 
 

@@ -76,7 +76,8 @@ def decoded(
     if worst.total_variation > (0 if context.exact else subject.facts.tolerance):
         detail = (
             f"total variation {tv:.3g} of {tokens} tokens: {','.join(map(str, gap.sequence))} is emitted "
-            f"with probability {float(gap.actual):.4g}, {float(gap.expected):.4g} expected ({kind})"
+            f"with probability {float(gap.actual):.{gap.digits}g}, "
+            f"{float(gap.expected):.{gap.digits}g} expected ({kind})"
         )
         return failed(detail, **found)
     size = "exactly 0" if context.exact else f"at most {tv:.1e}"

@@ -34,6 +34,7 @@ from spec_oracle.audit.experiment import Experiment, TracedExperiment, TracedOut
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.trees import DIGITS, Place
+from spec_oracle.exact.completions import Gap
 from spec_oracle.exact.draft_tree import Account, ConditionalLaw
 
 ENGINES: Final = "float32"
@@ -104,9 +105,11 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
 
 
 def _largest_gap(account: Account) -> str:
-    beginning, token, expected, found = account.largest_gap()
+    beginning, token, *both = account.largest_gap()
     after = f"after tokens {','.join(map(str, beginning))}" if beginning else "at position 0"
-    return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
+    digits = Gap((token,), *both).digits
+    expected, found = (f"{one:.{digits}g}" for one in both)
+    return f": {after}, token {token} is emitted with probability {found}, {expected} expected"
 
 
 def at_one_place(

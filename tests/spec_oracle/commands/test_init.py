@@ -324,6 +324,26 @@ def test_an_adapter_with_open_places_is_said_to_have_them(folder, capsys):
     assert "do: fill in the TODOs of mine_adapter.py" in capsys.readouterr().out
 
 
+def test_a_contract_broken_in_an_adapter_asks_for_its_guesses(folder, capsys):
+    pytest.importorskip("torch")
+    (folder / "odd.py").write_text(
+        "import torch\n\ndef verify(draft_ids, draft_probs, target_probs):\n    return draft_ids[:, :1]\n"
+    )
+    assert main(["init", "odd:verify"]) == 0
+    assert main(["audit", "odd_adapter:verify", "--array", "torch", "--check", "joint"]) == 3
+    assert "do: correct what odd_adapter.py takes" in capsys.readouterr().out
+
+
+def test_a_function_of_models_is_called_an_engine(folder, capsys):
+    (folder / "drafting.py").write_text(
+        "def step(draft_model, target_model, input_ids, gamma=5):\n    return input_ids\n"
+    )
+    assert main(["init", "drafting:step"]) == 0
+    shown = capsys.readouterr().out
+    assert "draft_model and target_model are models: what drafts by itself is audited as an engine" in shown
+    assert "docs/guide/audit-your-engine.md" in shown
+
+
 def test_the_parameters_of_transformers_are_known():
     utils = pytest.importorskip("transformers.generation.utils")
     guessed = guess(utils._speculative_sampling)

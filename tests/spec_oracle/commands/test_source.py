@@ -37,6 +37,14 @@ def on_a_device(draft_tokens, draft_probs, target_probs, mask, **options):
     return draft_tokens[mask.to(mask.device)]
 
 
+def of_one_request(target_dists, proposal_dists, candidate_tokens):
+    """Verify target_dists [num_draft_tokens + 1, vocab], proposal_dists [num_draft_tokens, vocab]."""
+
+
+def end_to_end(target_probs, draft_probs, draft_tokens, num_drafts):
+    """Verify target_probs [num_tokens, vocab], draft_probs [num_tokens, vocab]."""
+
+
 def by_batch(draft_tokens, draft_probs, target_probs, rng):
     for b in range(len(draft_tokens)):
         drafted = draft_tokens[b]
@@ -112,6 +120,8 @@ def test_an_array_is_no_object_with_a_device():
         (by_request, "one request"),
         (by_counter, "one request"),
         (annotated, "one request"),
+        (of_one_request, "one request"),
+        (end_to_end, "flat"),
     ],
 )
 def test_the_layout_is_read_in_the_code(function, layout):
@@ -151,8 +161,14 @@ def returning(code):
             "output.sampled_token_ids",
         ),
         ("rejected_indices", "", ""),
+        ("rejected_idx, resampled_token", "", ""),
         ("tokens, mask", "", ""),
         ("num_emitted, num_accepted", "", ""),
+        (
+            "torch.stack([n_accepted, next_token], dim=-1)",
+            "from_accepted(draft_tokens, output[..., 0], output[..., 1])",
+            "[*draft_tokens[:output[..., 0]], output[..., 1]]",
+        ),
     ],
 )
 def test_returned_values_become_the_result(code, of_batches, of_one):
@@ -177,6 +193,14 @@ def test_returned_values_of_trees_become_the_result(code, result):
 def test_unreadable_source_gives_nothing():
     source = FunctionSource(print)
     assert (source.text, source.returned(), source.attributes("sep")) == ("", [], {})
+
+
+def test_a_length_annotated_as_an_array_is_one_of_each_request():
+    def verify(draft_tokens, target_probs, draft_len: "torch.Tensor | None" = None, gamma: int = 1): ...  # noqa: F821
+
+    said = {one.name: one.said for one in guess(verify).arguments}
+    assert said["draft_len"].startswith("drafted tokens of each request: torch.full(")
+    assert said["gamma"] == "longest draft: draft_tokens.shape[1]"
 
 
 def test_input_ids_beside_speculated_ones_are_the_text_before_them():

@@ -16,7 +16,13 @@ from spec_oracle.audit.results import Cause, Measured, Remarks
 from spec_oracle.exact import Gap
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.audit_text import audit_table, audit_to_text, counterexample_lines
-from spec_oracle.report.reading import evidence_word, finding, headline, open_checks
+from spec_oracle.report.reading import (
+    evidence_word,
+    finding,
+    headline,
+    open_checks,
+    total_variation_text,
+)
 from spec_oracle.report.what_to_do import _LOOK_AT, command_for, first_wrong_token, next_steps, what_to_do
 from spec_oracle.toy import Instance
 
@@ -184,11 +190,19 @@ def test_the_do_line_names_the_next_step(check, command, does):
     assert what_to_do(one(check), command) == does
 
 
+def test_a_sampled_defect_without_a_bound_has_no_total_variation():
+    wrong = one(failed("joint"), verdict=SubjectVerdict.LOSSY, total_variation=0.0)
+    assert total_variation_text(wrong) == "-"
+    assert total_variation_text(replace(wrong, total_variation=0.25)) == "0.25"
+
+
 def test_a_broken_contract_has_a_do_line_and_a_pass_has_none():
     broken = one(failed("joint", cause=Cause.BROKEN_CONTRACT), verdict=SubjectVerdict.BROKEN)
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
     assert "if it takes several paths, add --num-paths K" in what_to_do(broken)
     assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
+    raised = replace(broken, checks=(replace(broken.checks[0], detail="raised ValueError: no (at a.py:1)"),))
+    assert what_to_do(raised).startswith("mend what raises, or how it is called (if it takes")
     assert what_to_do(one()) == ""
     assert "do:" not in audit_to_text(report_of(one()))
 
@@ -242,6 +256,10 @@ def test_a_command_is_of_one_subject_and_keeps_options():
     )
 
 
+def replace_in(found, **changes):
+    return SimpleNamespace(**{**vars(found), **changes})
+
+
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_the_first_wrong_token_is_the_first_with_a_wrong_probability(wrong):
     """Masses that move between texts that are alike up to there."""
@@ -251,8 +269,18 @@ def test_the_first_wrong_token_is_the_first_with_a_wrong_probability(wrong):
     more[wrong] = 1
     actual[tuple(less)] -= 0.1
     actual[tuple(more)] += 0.1
-    found = SimpleNamespace(instance=instance, actual=tuple(actual.ravel()), total_variation=0.1)
+    found = SimpleNamespace(instance=instance, actual=tuple(actual.ravel()), total_variation=0.1, samples=0)
     assert first_wrong_token(found) == wrong
+    assert first_wrong_token(replace_in(found, samples=10_000)) == wrong
+    assert first_wrong_token(replace_in(found, samples=20)) is None
+
+
+def test_noise_of_samples_is_no_wrong_first_token():
+    instance = Instance.context_free(["1/2", "1/2"], ["1/2", "1/2"], draft_length=1)
+    actual = (0.31, 0.2, 0.3, 0.19)  # the first token is off by 1 %, the second one by 12 %
+    found = SimpleNamespace(instance=instance, actual=actual, total_variation=0.12, samples=1_000)
+    assert first_wrong_token(found) == 1
+    assert first_wrong_token(replace_in(found, samples=0)) == 0
 
 
 def test_the_line_of_a_summary_is_the_finding():

@@ -11,6 +11,7 @@ from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.cells import binned
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampling import Sample
 from spec_oracle.audit.subjects import of_object
@@ -216,6 +217,15 @@ def test_completions_generated_together_are_judged_by_batch(engine):
     wanted = Status.PASSED if engine is engines.Together else Status.FAILED
     assert statuses(found)["batch"] is wanted
     assert statuses(found)["joint"] is Status.PASSED
+
+
+def test_completions_of_a_batch_are_not_called_one_after_the_other():
+    subject, context, one = of_engine(engines.Together()), Context(), EngineRequest((0,), 2)
+    requests = Requests(subject, context, "test")
+    (case, *_) = subject.cases(context)
+    both = ((0, 0), (1, 1))
+    assert requests.calls(case, [[one, one]]).shown(both) == "completion 0,0 and 1,1"
+    assert requests.calls(case, [[one], [one]]).shown(both) == "completion 0,0 and then 1,1"
 
 
 @pytest.mark.parametrize(

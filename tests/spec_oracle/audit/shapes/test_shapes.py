@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -156,12 +157,12 @@ def rule(name, spoil=lambda masses: masses):
     return laws
 
 
-def shifted(masses):
-    """Move a ten-thousandth of the mass to the least likely other token, a possible one where there is one.
+def shifted(masses, share=1e-4):
+    """Move a share of the mass to the least likely other token, a possible one where there is one.
 
     Moved to a draft that was refused, it could make up for what is moved after its acceptance.
     """
-    moved = 1e-4 * masses.sum()
+    moved = share * masses.sum()
     spoilt = masses.copy()
     spoilt[masses.argmax()] -= moved
     others = np.delete(np.arange(len(masses)), masses.argmax())
@@ -183,6 +184,14 @@ def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else(step):
         assert not right.is_wrong, shape
         assert wrong.is_wrong, shape
         assert wrong.total_variation < 1.01e-4, shape
+
+
+def test_probabilities_that_differ_are_printed_so():
+    place = Place(Shape(3, 2), 0, Siblings.INDEPENDENT)
+    wrong = traced_at(experiment_at(place, rule("token", partial(shifted, share=1e-5)), NOTHING_DECLARED))
+    found, expected = re.search(r"with probability (\S+), (\S+) expected", wrong.traced.remark).groups()
+    assert found != expected
+    assert abs(float(found) - float(expected)) < 1e-4
 
 
 def test_the_bound_on_a_grid_of_uniforms_is_true_as_printed():
