@@ -54,10 +54,9 @@ class ToyDrafts(NamedTuple):
         return None if self.kind == PATHS else self.drafting
 
     @property
-    def size(self) -> tuple[int, ...]:
-        """How many draft trees are possible, their places, and V."""
-        trees, places = draft_table(self.instance.floats, self.drafting).law.tokens.shape
-        return trees, places, self.instance.vocab_size
+    def num_trees(self) -> int:
+        """How many draft trees are possible."""
+        return len(draft_table(self.instance.floats, self.drafting).law.tokens)
 
     def __str__(self) -> str:
         """Return what a person reads, of checks that try several sizes and types."""
@@ -132,7 +131,7 @@ def small_trees(accepts: frozenset[Siblings], context: Context) -> list[ToyDraft
     inputs, depth = context.inputs, min(context.inputs.draft_length, DEPTH)
     toys = inputs.instances or panel(inputs.vocab_size, depth, 1, context.seed)
     chosen = toys if inputs.instances else {name: toys[name] for name in _FEW}
-    return sorted(cases_on_trees(accepts, chosen), key=lambda case: case.size[0])
+    return sorted(cases_on_trees(accepts, chosen), key=lambda case: case.num_trees)
 
 
 def sampled_trees(instance: Instance, drafting: Drafting, batch: int, rng: np.random.Generator) -> Drafts:

@@ -31,7 +31,7 @@ from verifiers import EMPTY, ROOT, Siblings
 
 def later_sizes(accepts: Collection[Siblings], seed: int) -> Sequence[ToyDrafts]:
     """Return the trees that `shapes` tries, of every law that is accepted: kinds with few of them first."""
-    return sorted(_later_sizes(accepts, seed), key=lambda case: case.size[0])
+    return sorted(_later_sizes(accepts, seed), key=lambda case: case.num_trees)
 
 
 def _later_sizes(accepts: Collection[Siblings], seed: int) -> Iterator[ToyDrafts]:

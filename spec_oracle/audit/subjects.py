@@ -30,7 +30,7 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule.subject import RuleSubject
-from spec_oracle.audit.sampler.subject import SamplerSubject, TakesNoise
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising
 from spec_oracle.contracts.engine import EngineCode
@@ -147,7 +147,7 @@ def of_third_party(known: registry.Known) -> Subject:
     found: Any = of_object(known.name, loaded, array=known.array)
     found = replace(found, facts=facts)
     if isinstance(found, SamplerSubject) and found.randomness is None:
-        noise = TakesNoise(loaded) if hasattr(loaded, "with_noise") else None
+        noise = loaded if hasattr(loaded, "with_noise") else None
         return replace(found, traceable=known.is_traceable, randomness=noise)
     ours: Subject = found
     return ours

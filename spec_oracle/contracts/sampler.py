@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -39,6 +39,7 @@ SamplerFunction: TypeAlias = Callable[..., tuple[Array, Array]]
 parents`` in place of ``draft_tokens``."""
 
 
+@runtime_checkable
 class KeyedSampler(Protocol):
     """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both.
 

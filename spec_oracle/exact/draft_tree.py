@@ -263,8 +263,6 @@ class Account:
     def __init__(self, tree: DraftTree) -> None:
         self._tree = tree
         self._cover: dict[Context, Floats] = defaultdict(lambda: np.zeros(tree.vocab_size))
-        self.lengths = np.zeros(tree.draft_length + 1)
-        """The probability of each accepted length."""
         self.assumed = 0.0
 
     def add(self, paths: PathTuple, law: ConditionalLaw) -> None:
@@ -273,7 +271,6 @@ class Account:
         self.assumed += probability * law.assumed
         for prefix, masses in law.leaves.items():
             mass = probability * float(masses.sum())
-            self.lengths[len(prefix)] += mass
             self._cover[prefix] += probability * masses
             for depth, token in enumerate(prefix):
                 self._cover[prefix[:depth]][token] += mass

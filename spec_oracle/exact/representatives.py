@@ -169,10 +169,6 @@ class Decision(NamedTuple):
         mine, theirs = ((d.outcome, d.alike) for d in (self, other))
         return mine == theirs and self.law.tobytes() == other.law.tobytes()
 
-    def is_all_of(self, law: Law) -> bool:
-        """Whether all outcomes of this ``law`` are tried: most decisions that are taken again are so."""
-        return not self.alike and (self.law is law or self.law.tobytes() == law.tobytes())
-
     def following(self) -> "Decision | None":
         """Return the decision with the next outcome that is tried, None after the last."""
         later = self.tried[self.tried > self.outcome]

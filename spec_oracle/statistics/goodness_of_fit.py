@@ -179,24 +179,17 @@ def homogeneity(
     that is left tells nothing: p-value 1.
     """
     require_rate(alpha, "alpha")
-    table = _pooled(first, second)
-    draws = int(table[0].sum()), int(table[1].sum())
-    if table.shape[1] < 2:
-        return Homogeneity(1.0, alpha, table.shape[1], draws, np.inf)
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    statistic = max(0.0, 2 * float(scipy.special.xlogy(table, table / expected).sum()))
-    p_value = float(scipy.special.chdtrc(table.shape[1] - 1, statistic))
-    tv = smallest_detectable_tv_by_homogeneity(draws, table.shape[1], alpha=alpha, miss=miss)
-    return Homogeneity(p_value, alpha, table.shape[1], draws, tv)
-
-
-def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> Integers:
-    """Return the table of pooled cells, int [2, C]."""
     size = np.size(first)
     rows = require_counts(first, size, "first"), require_counts(second, size, "second")
     if rows[1].ndim != 1:
         raise InvalidInputError(f"second: expected shape [{size}], got {rows[1].shape}")
-    table = np.stack(rows)
-    needed = MIN_EXPECTED * table.sum() / max(int(table.sum(axis=1).min()), 1)
-    cells = joined_cells(table.sum(axis=0), needed)
-    return np.stack([cells.tally(row) for row in rows])
+    draws, total = (int(rows[0].sum()), int(rows[1].sum())), rows[0] + rows[1]
+    cells = joined_cells(total, MIN_EXPECTED * total.sum() / max(min(draws), 1))
+    if len(cells) < 2:
+        return Homogeneity(1.0, alpha, len(cells), draws, np.inf)
+    expected = np.outer(draws, cells.probabilities)
+    table = np.stack([cells.tally(row) for row in rows])
+    statistic = max(0.0, 2 * float(scipy.special.xlogy(table, table / expected).sum()))
+    p_value = float(scipy.special.chdtrc(len(cells) - 1, statistic))
+    tv = smallest_detectable_tv_by_homogeneity(draws, len(cells), alpha=alpha, miss=miss)
+    return Homogeneity(p_value, alpha, len(cells), draws, tv)

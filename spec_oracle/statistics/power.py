@@ -46,7 +46,10 @@ DEFAULT_MISS = 1e-3
 """Chance of missing a defect of the stated size, unless told otherwise."""
 
 LARGEST_NONCENTRALITY = 1e8
-"""Up to which scipy's non-central chi-square law is asked; it answers NaN from about 1e11 on."""
+"""Up to which scipy's non-central chi-square law is asked; it answers NaN from about 1e11 on.
+
+Beyond, with a slack of some nats or more draws than anyone makes, no total variation is said to be found.
+"""
 
 MOST_DRAWS = 2**50
 """Where the search for a sufficient number of draws gives up."""
@@ -158,54 +161,37 @@ class _Limit:
     """A test in the limit of many draws: it alarms where a chi-square variable exceeds ``threshold``.
 
     Its non-centrality is 4 n d^2 at least, for ``draws`` n and a total variation d beyond what cells hide.
-    Where the threshold is ``far`` out, its root is as good as normal, with variance 1.
     """
 
     draws: float
     freedom: int
     threshold: float
     hidden: float = 0.0
-    far: bool = False
 
     def smallest_tv(self, miss: float) -> float:
         """Return the smallest total variation that is missed with probability ``miss`` at most."""
         require_rate(miss, "miss")
         if self.freedom == 0:  # mass off the support shows at least once, but for a chance (1 - tv)^n = miss
             seen = -math.expm1(math.log(miss) / self.draws)
-        elif self.far:
-            noncentrality = (math.sqrt(self.threshold) - float(scipy.special.ndtri(miss))) ** 2
-            seen = math.sqrt(noncentrality / (4 * self.draws))
+        elif self.threshold == math.inf:
+            return math.inf
         else:
             noncentrality = _noncentrality_found(self.threshold, self.freedom, miss)
             seen = math.sqrt(noncentrality / (4 * self.draws))
         tv = self.hidden + seen
         return tv if tv <= 1 else math.inf
 
-    def finds(self, tv: float, miss: float) -> bool:
-        """Say whether ``tv`` is at least that: one value of a special function in place of a root search."""
-        require_rate(miss, "miss")
-        noncentrality = 4 * self.draws * max(tv - self.hidden, 0.0) ** 2
-        if self.far or self.freedom == 0 or noncentrality > LARGEST_NONCENTRALITY:
-            return self.smallest_tv(miss) <= tv
-        return float(scipy.special.chndtr(self.threshold, self.freedom, noncentrality)) <= miss
-
 
 def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: npt.ArrayLike) -> _Limit:
     """Return the limit of G over the cells that it pools."""
     require_rate(alpha, "alpha")
     cells = pooled_cells(probabilities, draws)
-    # The largest non-centrality under a law that is right.
-    allowed = draws * cells.largest_distance(require_law(probabilities), slack)
-    freedom, hidden = len(cells) - 1, cells.hidden_mass
-    if allowed > LARGEST_NONCENTRALITY:
-        far = (math.sqrt(allowed) - float(scipy.special.ndtri(alpha))) ** 2
-        return _Limit(draws, freedom, far, hidden, far=True)
-    if freedom == 0:
-        return _Limit(draws, 0, 0.0, hidden)
-    threshold = float(
-        scipy.stats.ncx2.isf(alpha, freedom, allowed) if allowed else scipy.special.chdtri(freedom, alpha)
-    )
-    return _Limit(draws, freedom, threshold, hidden)
+    freedom, threshold = len(cells) - 1, 0.0
+    if freedom:
+        # The largest non-centrality under a law that is right.
+        allowed = draws * cells.largest_distance(require_law(probabilities), slack)
+        threshold = noncentral_threshold(alpha, freedom, allowed)
+    return _Limit(draws, freedom, threshold, cells.hidden_mass)
 
 
 def _limit_of_joint(draws: Sequence[int], cells: Sequence[Cells], alpha: float) -> _Limit:
@@ -225,15 +211,22 @@ def _limit_of_joint(draws: Sequence[int], cells: Sequence[Cells], alpha: float) 
     return _Limit(informative, freedom, threshold)
 
 
+def noncentral_threshold(alpha: float, freedom: int, noncentrality: float) -> float:
+    """Return what a (non-central) chi-square variable exceeds with probability ``alpha``."""
+    if noncentrality > LARGEST_NONCENTRALITY:
+        return math.inf
+    if not noncentrality:  # without scipy.stats, which takes long to import
+        return float(scipy.special.chdtri(freedom, alpha))
+    return float(scipy.stats.ncx2.isf(alpha, freedom, noncentrality))
+
+
 def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:
     """Return the chance that a (non-central) chi-square variable exceeds ``statistic``."""
     if noncentrality > LARGEST_NONCENTRALITY:
-        return float(scipy.special.ndtr(math.sqrt(noncentrality) - math.sqrt(statistic)))
-    return float(
-        scipy.stats.ncx2.sf(statistic, freedom, noncentrality)
-        if noncentrality
-        else scipy.special.chdtrc(freedom, statistic)
-    )
+        return 1.0
+    if not noncentrality:
+        return float(scipy.special.chdtrc(freedom, statistic))
+    return float(scipy.stats.ncx2.sf(statistic, freedom, noncentrality))
 
 
 @lru_cache(maxsize=1024)
@@ -291,29 +284,29 @@ def _numbers(kept: _Kept) -> Floats:
 @lru_cache(maxsize=64)
 def _draws_needed_by_g(tv: float, law: _Kept, alpha: float, miss: float, slack: _Kept) -> int:
     chances, allowed = _numbers(law), _numbers(slack)
-    return _draws_needed(lambda n: _limit_of_g(n, chances, alpha, allowed).finds(tv, miss), tv)
+    return _draws_needed(tv, miss, lambda draws: _limit_of_g(draws, chances, alpha, allowed))
 
 
 @lru_cache(maxsize=64)
 def _draws_needed_by_joint_e_process(tv: float, laws: tuple[_Kept, ...], alpha: float, miss: float) -> int:
     cells = [support_cells(_numbers(law)) for law in laws]
-    return _draws_needed(lambda n: _limit_of_joint([n] * len(cells), cells, alpha).finds(tv, miss), tv)
+    return _draws_needed(tv, miss, lambda draws: _limit_of_joint([draws] * len(cells), cells, alpha))
 
 
-def _draws_needed(finds: Callable[[int], bool], tv: float) -> int:
-    """Bisect for the number of draws from which on a test ``finds`` a total variation of ``tv``."""
+def _draws_needed(tv: float, miss: float, limit_of: Callable[[int], _Limit]) -> int:
+    """Bisect for the number of draws from which on a test finds a total variation of ``tv``."""
     if not (is_real(tv) and 0 < tv <= 1):
         raise InvalidInputError(f"tv: expected a total variation in (0, 1], got {tv!r}")
     enough = 1
-    while not finds(enough):
+    while limit_of(enough).smallest_tv(miss) > tv:
         enough *= 2
         if enough > MOST_DRAWS:
             raise InvalidInputError(f"tv: {tv!r} is too small to be detected with {MOST_DRAWS:,} samples")
     too_few = enough // 2
     while enough - too_few > 1:
         middle = (enough + too_few) // 2
-        if finds(middle):
-            enough = middle
-        else:
+        if limit_of(middle).smallest_tv(miss) > tv:
             too_few = middle
+        else:
+            enough = middle
     return enough

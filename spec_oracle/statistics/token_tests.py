@@ -95,13 +95,6 @@ class ByOrder:
         """
         if not len(cells):
             return
-        if not doubt.any():  # then the order does not matter
-            counts = self.counts.copy()
-            np.add.at(counts, (given, cells), 1)
-            law = np.full(counts.shape[1], 1 / counts.shape[1])
-            before, after = log_e_values_by_size([self.counts, counts], law).sum(axis=1)
-            self.counts, self.log_e = counts, self.log_e + after - before
-            return
         size, every = self.counts.shape[1], np.arange(len(cells))
         hot = np.zeros((len(cells), *self.counts.shape), dtype=np.int64)
         hot[every, given, cells] = 1

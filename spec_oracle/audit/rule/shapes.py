@@ -20,7 +20,7 @@ from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
-from spec_oracle.audit.rule.enumeration import SlowSizes, at_place
+from spec_oracle.audit.rule.enumeration import at_place
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES
@@ -55,8 +55,8 @@ _SECONDS_ON_TREES: Final = 20.0
 def shapes(subject: RuleSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape of the design, and then after all drafts of small sizes."""
     end = time.process_time() + context.shape_seconds
-    make = partial(at_place, subject, SlowSizes())
-    tried, extent = TriedShapes(subject.drafting, make), _extent(subject, context)
+    tried = TriedShapes(subject.drafting, partial(at_place, subject))
+    extent = _extent(subject, context)
     until = time.process_time() + _OF_VALUES * context.budget
     try:
         tried.trace_design(extent.design, context, until, end)
@@ -80,20 +80,18 @@ def _after_all_drafts(
 ) -> tuple[CheckResult | None, list[str], list[str]]:
     """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
-    slow, seconds = SlowSizes(), min(_SECONDS, context.shape_seconds / 4)
+    seconds = min(_SECONDS, context.shape_seconds / 4)
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in other_sizes(subject, context):
         is_of_paths = case.kind == PATHS and case.dtype == "float64"
         if is_of_paths and time.process_time() > end:  # at such sizes the design has others
             continue
-        size = () if case.kind == PATHS else case.size
-        if time.process_time() > last or slow.has(size, seconds):
+        if time.process_time() > last:
             too_slow.append(str(case))
             continue
         try:
             law = enumerated(subject, context, case, time.process_time() + seconds)
         except NotTracedError:
-            slow.add(size, seconds)
             too_slow.append(str(case))
             continue
         if isinstance(law, str):

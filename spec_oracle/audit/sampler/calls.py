@@ -27,9 +27,9 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, Pair, passed
 from spec_oracle.audit.sampler.keyed_noise import over_several_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule
-from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts.sampler import in_same_arrays
+from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 
 CALLS_ROUNDS: Final = 6  # Looks at pairs of consecutive calls.
 CALLS_REQUESTS: Final = 500  # Pairs of consecutive calls in a round.
@@ -42,8 +42,8 @@ TURNS = ("flat", "reversed")
 
 def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
-    if isinstance(subject.randomness, TakesKeys):
-        return over_several_calls(subject.randomness.engine, context)
+    if isinstance(subject.randomness, KeyedSampler):
+        return over_several_calls(subject.randomness, context)
     pair = context.findings.pair
     if pair and (found := _beside_rule(pair, subject, context)):
         return found

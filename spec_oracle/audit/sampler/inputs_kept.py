@@ -3,13 +3,11 @@
 Every array is copied before the call, and compared after it.
 """
 
-from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from spec_oracle.arrays import Numbers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import DEPTH, one_of_each, sampled_trees
 from spec_oracle.audit.draws import require_affordable, sampled_drafts
@@ -56,20 +54,11 @@ def arrays_kept(
     handed = [subject.code.handed(array) for array in before]
     with raising():
         subject.code.function(*handed, subject.code.generator(seed))
-    return compared(before, handed, ARRAYS_OF_TREES if subject.code.is_of_trees else ARRAYS)
-
-
-def compared(
-    before: Sequence[Numbers],
-    after: Sequence[object],
-    names: Iterable[str],
-) -> CheckResult:
-    """Return the result for the arguments of a call."""
+    names = ARRAYS_OF_TREES if subject.code.is_of_trees else ARRAYS
     say = partial(check_result, draws=len(before[0]), how=How.REPLAYED)
-    for name, old, new in zip(names, before, after, strict=True):
-        if (changed := np.argwhere(old != np.asarray(new))).size:
+    for name, old, new in zip(names, before, map(np.asarray, handed), strict=True):
+        if (changed := np.argwhere(old != new)).size:
             index = tuple(map(int, changed[0]))
-            was, now = f"{old[index]:g}", f"{np.asarray(new)[index]:g}"
-            detail = f"{name} changed during the call: it was {was} at {list(index)}, and is {now} after it"
-            return say(Status.FAILED, detail)
+            detail = f"{name} changed during the call: it was {old[index]:g} at {list(index)}"
+            return say(Status.FAILED, f"{detail}, and is {new[index]:g} after it")
     return say(Status.PASSED, "inputs unchanged")

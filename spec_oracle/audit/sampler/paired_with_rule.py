@@ -33,10 +33,10 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampler.keyed_noise import pair_by_keys
 from spec_oracle.audit.sampler.reference import RULES, pair_by_noise, pair_by_uniforms, rows_needed
-from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesUniforms
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subject import CalledAsSampler
-from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.contracts.sampler import in_same_arrays
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts.sampler import KeyedSampler, in_same_arrays
 from spec_oracle.statistics import DEFAULT_MISS
 from spec_oracle.toy import Instance
 from verifiers import Paths
@@ -52,19 +52,18 @@ def beside_a_rule(subject: SamplerSubject, context: Context) -> LawResult:
     Raises `NoEvidenceError` where the code does not decide as a rule does.
     """
     source = subject.randomness
-    if isinstance(source, TakesUniforms):
+    if isinstance(source, SamplerCode):
         rule = fitting_rule(subject, source, context)
-        found = compared(pair_by_uniforms(source.code, rule), context)
-        pair = pair_by_uniforms(in_same_arrays(source.code), rule)
+        found = compared(pair_by_uniforms(source, rule), context)
+        pair = pair_by_uniforms(in_same_arrays(source), rule)
         is_passed = found.status is Status.PASSED
         return replace(found, findings=replace(found.findings, pair=pair)) if is_passed else found
     assert source is not None
-    if isinstance(source, TakesKeys):
-        return compared(pair_by_keys(source.engine), context)
-    return compared(pair_by_noise(source.engine), context)
+    pair = pair_by_keys(source) if isinstance(source, KeyedSampler) else pair_by_noise(source)
+    return compared(pair, context)
 
 
-def fitting_rule(subject: SamplerSubject, source: TakesUniforms, context: Context) -> str:
+def fitting_rule(subject: SamplerSubject, code: SamplerCode, context: Context) -> str:
     """Return the declared rule, or the first of `RULES` that agrees with the code in a few rows.
 
     Raises `NoEvidenceError` where none does.
@@ -74,7 +73,7 @@ def fitting_rule(subject: SamplerSubject, source: TakesUniforms, context: Contex
         return declared
     for name in RULES:
         rows = PairedRows(first)
-        rows.add(pair_by_uniforms(source.code, name), PAIRED_BATCH, context.stream("sampler/joint/fit"))
+        rows.add(pair_by_uniforms(code, name), PAIRED_BATCH, context.stream("sampler/joint/fit"))
         if not rows.differing:
             return name
     raise NoEvidenceError(

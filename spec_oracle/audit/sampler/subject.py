@@ -15,28 +15,6 @@ from spec_oracle.places import defined_at
 from spec_oracle.statistics.streams import stream
 from verifiers import Siblings
 
-
-@dataclass(frozen=True)
-class TakesUniforms:
-    """The sampler takes uniforms [B, L+1] as its fourth argument; ``code`` is what takes them."""
-
-    code: SamplerCode
-
-
-@dataclass(frozen=True)
-class TakesNoise:
-    """Its engine also takes accept uniforms and exponential noise as arguments."""
-
-    engine: RacedSampler
-
-
-@dataclass(frozen=True)
-class TakesKeys:
-    """Its engine's noise is a hash of (request seed, absolute position), and it takes both as arguments."""
-
-    engine: KeyedSampler
-
-
 _FORM = (
     "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
     "generator), with an axis K after B if there are several paths"
@@ -46,12 +24,13 @@ _FORM_OF_TREES = (
     "target_probs [B, N+1, V], generator)"
 )
 
-Randomness: TypeAlias = TakesUniforms | TakesNoise | TakesKeys
+Randomness: TypeAlias = SamplerCode | RacedSampler | KeyedSampler
+"""Takes its random numbers as arguments: code, uniforms [B, L+1] as its fourth one; engines, their noise."""
 
 
 @dataclass(frozen=True)
 class SamplerSubject:
-    """A sampler; ``code`` draws its random numbers itself, ``randomness`` is the form in which it takes some.
+    """A sampler; ``code`` draws its random numbers itself, ``randomness`` takes them as arguments.
 
     ``on_trees`` are the laws of siblings under which a tree sampler is to be lossless, none for other ones.
     ``traceable`` says whether its random numbers can be traced; ``ran`` are the lines of users' files that
@@ -99,7 +78,7 @@ class SamplerSubject:
     ) -> "SamplerSubject":
         """Return the subject for a function whose fourth argument are uniforms; it is handed one path."""
         code = SamplerCode(drawing_uniforms(function), array)
-        return cls(name, code, facts, randomness=TakesUniforms(SamplerCode(function, array)))
+        return cls(name, code, facts, randomness=SamplerCode(function, array))
 
     @classmethod
     def of_trees(
@@ -114,4 +93,4 @@ class SamplerSubject:
     @classmethod
     def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
         """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
-        return cls(name, SamplerCode(engine, "torch"), facts, traceable=False, randomness=TakesKeys(engine))
+        return cls(name, SamplerCode(engine, "torch"), facts, traceable=False, randomness=engine)

@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from spec_oracle.audit.context import Context
@@ -14,9 +14,9 @@ from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExpe
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.shapes.axes import AxisValue
 from spec_oracle.audit.shapes.places import Confirm, traced_at
-from spec_oracle.audit.shapes.trees import SPARSE, Place, Shape
+from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
+from spec_oracle.exact.errors import NotTracedError
 from verifiers import Siblings
 
 SHAPES_PAIR_SHARE: Final = 0.03  # Share of the time left for one of the shapes that have pairs of values.
@@ -41,8 +41,7 @@ class TriedShapes:
     ``make`` returns the experiment of one call at a place, whose paths are drawn by ``drafting``; one that is
     wrong is handed to ``confirm``. ``sampled`` shapes were sampled; ``refused`` are values by axis at which
     the code raised, with the reason; ``raised`` are other shapes at which it did; ``seconds`` were taken by
-    so many ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many
-    outcomes.
+    so many ``units`` of `cost`.
     """
 
     drafting: Siblings
@@ -56,7 +55,6 @@ class TriedShapes:
     left_out: Counter[str] = field(default_factory=Counter, init=False)
     seconds: float = field(default=0.0, init=False)
     units: float = field(default=0.0, init=False)
-    too_many: float = field(default=math.inf, init=False)
 
     @property
     def wrong(self) -> Place | None:
@@ -105,19 +103,16 @@ class TriedShapes:
 
         Each may take a ``share`` of the time that is left. Errors as of `trace`.
         """
-        for number, planned in enumerate(shapes, start=seed):
+        for number, shape in enumerate(shapes, start=seed):
             started = time.process_time()
             if started > end or self.wrong:
                 return
-            shape, left = self._within_reach(planned), end - started
+            left = end - started
             limit = started + max(min(SHAPES_SECONDS, left), share * left)
             if error := self.trace(Place(shape, number, self.drafting), limit):
                 self.left_out[short(error)] += 1
                 if isinstance(error, SubjectRaisedError):
                     self.raised.append((shape, short(error)))
-                is_too_many = isinstance(error, TooManyBranchesError)
-                if is_too_many and shape.kind not in SPARSE and shape.positions < shape.vocab_size:
-                    self.too_many = min(self.too_many, shape.vocab_size)
             self.seconds += time.process_time() - started
             self.units += cost(shape)
 
@@ -144,9 +139,3 @@ class TriedShapes:
             raise
         self.traced[place] = found
         return None
-
-    def _within_reach(self, shape: Shape) -> Shape:
-        """Return the shape, with sparse rows where others have too many outcomes for this code."""
-        if shape.vocab_size >= self.too_many and shape.kind not in SPARSE:
-            return replace(shape, kind=SPARSE[0])
-        return shape

@@ -25,7 +25,7 @@ FUNCTIONS: Final[dict[str, Function]] = {}
 """Elementwise functions by numpy's name; each takes and returns scalars."""
 
 
-def elementwise(numeric: Function, name: str = "") -> Callable[[Function], Function]:
+def elementwise(numeric: Function) -> Callable[[Function], Function]:
     """Enter a function of symbols among `FUNCTIONS`; where all values are numbers, ``numeric`` computes."""
 
     def enter(symbolic: Function) -> Function:
@@ -36,7 +36,7 @@ def elementwise(numeric: Function, name: str = "") -> Callable[[Function], Funct
             with np.errstate(all="ignore"):
                 return numeric(*values, **options)
 
-        return FUNCTIONS.setdefault(name or numeric.__name__, function)
+        return FUNCTIONS.setdefault(numeric.__name__, function)
 
     return enter
 

@@ -171,15 +171,12 @@ class Run:
         if number >= len(self.script) and self.has_returned and self.leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         looked_at = None if in_full else self.looked_at
-        before = self.script[number] if number < len(self.script) else None
-        if before is not None and looked_at is None and before.is_all_of(law):
-            decision = before._replace(values=values, drawn=self.deciding)
-        else:
-            decision = self._decision(law, values, looked_at)
-            if before is not None:
-                decision = decision._replace(outcome=before.outcome)
-                if not decision.is_as(before):
-                    self.unrepeatable("probabilities changed between runs with equal random numbers")
+        tried, alike = chosen(law, looked_at, values=values, taken=self.standing)
+        decision = Decision(law, tried, alike, int(tried[0]), values, self.deciding)
+        if number < len(self.script):
+            decision = decision._replace(outcome=self.script[number].outcome)
+            if not decision.is_as(self.script[number]):
+                self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
         if decision.stands:
             self.standing.append(decision.value)
@@ -188,11 +185,6 @@ class Run:
             self.is_cut = self.is_over = True
             raise RunOverError
         return decision.value
-
-    def _decision(self, law: Law, values: Indices | None, looked_at: Collection[int] | None) -> Decision:
-        """Return the decision with the first of its outcomes that are tried."""
-        tried, alike = chosen(law, looked_at, values=values, taken=self.standing)
-        return Decision(law, tried, alike, int(tried[0]), values, self.deciding)
 
     def later(self, choose: Callable[[], int]) -> tuple[Callable[[], int], bool]:
         """Return ``choose`` as what decides another draw, and whether it is the next decision of the script.

@@ -156,11 +156,7 @@ def _distinct(row: Floats, count: int) -> list[Scalar]:
 
 
 def _randint(low: int, high: int, size: Sequence[int], **kwargs: object) -> torch.Tensor:
-    options = {"dtype": torch.int64} | _tensor_options(kwargs)
-    return _shifted(torch.empty(size, **options), low, high)
-
-
-def _shifted(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    tensor = torch.empty(size, **({"dtype": torch.int64} | _tensor_options(kwargs)))
     return _filled(tensor, lambda: FUNCTIONS["add"](source().integer(high - low), low))
 
 

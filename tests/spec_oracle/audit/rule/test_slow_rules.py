@@ -10,7 +10,7 @@ import verifiers
 from spec_oracle.audit import Status, effort
 from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.rule import enumeration, joint
+from spec_oracle.audit.rule import joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
 from spec_oracle.audit.subjects import of_rule
@@ -119,36 +119,3 @@ def test_the_least_budget_suffices_for_every_rule_of_ours():
     rule = of_rule("block_transport", verifiers.get("block_transport"))
     found = result_of("joint", rule, Context(budget=0.001, inputs=Inputs(draft_length=2)))
     assert found.status is Status.PASSED
-
-
-def test_sizes_larger_than_one_that_took_too_long_are_not_begun(monkeypatch):
-    begun, over = [], ("children after", "V = 8, L = 2", "V = 33")
-
-    def without_time(subject, context, case, end):
-        begun.append(str(case))
-        if any(part in str(case) for part in over):
-            raise TooManyBranchesError("the time for this distribution is over")
-        return right
-
-    rule = of_rule("slow", verifiers.get("nss"))
-    toy = panel(2, 1, 1, 0)["flat"]
-    right = joint.law_on(rule, Context(), toy, rule.paths(toy))
-    monkeypatch.setattr(rule_shapes, "enumerated", without_time)
-    wrong, kinds, too_slow = rule_shapes._after_all_drafts(rule, Context(), time.process_time() + 100)
-    assert wrong is None
-    sizes = [f"V = {vocab}, L = {length}, float64, K paths" for vocab, length in rule_shapes.SMALL]
-    assert [kind for kind in begun if kind in sizes] == sizes
-    of_drafters = [kind for kind in begun if "children after" in kind]
-    assert 1 <= len(of_drafters) <= 3
-    assert sum("children after" in kind for kind in too_slow) == 15
-    assert len(kinds) == len(begun) - len(of_drafters) - 2
-
-
-def test_a_size_is_tried_again_in_more_time():
-    slow = enumeration.SlowSizes()
-    slow.add((3, 8, 2), 1.0)
-    assert slow.has((3, 16, 2), 1.0)
-    assert not slow.has((3, 16, 2), 4.0)
-    assert not slow.has((2, 16, 2), 1.0)
-    slow.add((), 1.0)
-    assert not slow.has((), 1.0)

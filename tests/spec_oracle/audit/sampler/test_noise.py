@@ -9,7 +9,7 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampler.reference import assembled, decided, weights_after
-from spec_oracle.audit.sampler.subject import SamplerSubject, TakesNoise
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
@@ -41,7 +41,7 @@ class Engine:
 
 def joint_of(engine, budget):
     code = SamplerCode(engine, "torch")
-    subject = SamplerSubject("mine", code, traceable=False, randomness=TakesNoise(engine))
+    subject = SamplerSubject("mine", code, traceable=False, randomness=engine)
     return result_of("joint", subject, Context(rate=5e-7, budget=budget))
 
 

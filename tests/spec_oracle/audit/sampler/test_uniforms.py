@@ -14,7 +14,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Findings, How, LawResult, NoEvidenceError
 from spec_oracle.audit.sampler.paired_with_rule import beside_a_rule
 from spec_oracle.audit.sampler.reference import RULES, decided, pair_by_uniforms
-from spec_oracle.audit.sampler.subject import SamplerSubject, TakesUniforms
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.audit.subjects import of_function
 from spec_oracle.audit.suite import result_of
@@ -175,7 +175,7 @@ def test_the_contract_is_the_name_of_the_fourth_parameter():
         (print, False),
     ):
         subject = of_function("mine", function, array="numpy", num_paths=None)
-        assert isinstance(subject.randomness, TakesUniforms) == takes_uniforms
+        assert isinstance(subject.randomness, SamplerCode) == takes_uniforms
     tokens, accepted = drawing_uniforms(token_kernel)(
         np.array([[0, 1]]), np.full((1, 2, 2), 0.5), np.full((1, 3, 2), 0.5), np.random.default_rng(0)
     )
