@@ -345,7 +345,9 @@ def test_a_contract_broken_in_an_adapter_asks_for_its_guesses(folder, capsys):
 def test_a_class_with_a_verify_of_its_own_is_no_rule(folder, capsys, code):
     (folder / "owned.py").write_text(code)
     assert main(["init", f"owned:{code.split(':')[0].split()[1]}"]) == 0
-    assert "no adapter is needed" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "no adapter is needed" not in shown
+    assert ("model is a model: what drafts by itself" in shown) is ("model" in code)
     assert (folder / "owned_adapter.py").exists()
 
 
