@@ -141,7 +141,8 @@ def _guesses(name: str, guessed: Guess) -> Iterator[str]:
     width = max(len(name) for name, _ in said)
     yield "guessed from names, annotations, comments and code, to be looked over:"
     yield from (f"  {name:{width}}  {what}" for name, what in said)
-    if models := [one for one in guessed.unknown if one == "model" or one.endswith("_model")]:
+    unknown = (*guessed.unknown, *guessed.needs)
+    if models := [one for one in unknown if one == "model" or one.endswith("_model")]:
         about = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
         yield f"{about}: what drafts by itself is audited as an engine, see docs/guide/audit-your-engine.md"
     if guessed.array == "numpy" and guessed.unknown:

@@ -104,8 +104,9 @@ class Guess:
     def keeps_contract(self) -> bool:
         """Whether it is a sampler of the contract, or a rule, by its parameters: it needs no adapter."""
         named = [argument for argument in self.arguments if not argument.name.startswith("*")]
-        if self.method == "verify" and len(named) < len(_CONTRACT) + 1:
-            return True
+        of_rule = [one for one in named if one.name != "state"]
+        if self.method == "verify" and len(of_rule) == len(("drafts", "decisions")) and not self.needs:
+            return of_rule[1].role in (names.UNKNOWN, names.GENERATOR)
         roles = tuple(one.role for one in self.given)
         if self.layout == "tree":
             is_called = self.method in ("", "verify_tree") and not self.needs

@@ -334,6 +334,23 @@ def test_a_contract_broken_in_an_adapter_asks_for_its_guesses(folder, capsys):
     assert "do: correct what odd_adapter.py takes" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class Decoder:\n    def __init__(self, model): ...\n    def verify(self, inp, drafts, rows): ...\n",
+        "class Greedy:\n    def verify(self, draft_ids, target_logits): ...\n",
+        "class Driver:\n    def verify(self, input_ids, draft_ids, cache=None): ...\n",
+    ],
+)
+def test_a_class_with_a_verify_of_its_own_is_no_rule(folder, capsys, code):
+    (folder / "owned.py").write_text(code)
+    assert main(["init", f"owned:{code.split(':')[0].split()[1]}"]) == 0
+    shown = capsys.readouterr().out
+    assert "no adapter is needed" not in shown
+    assert ("model is a model: what drafts by itself" in shown) is ("model" in code)
+    assert (folder / "owned_adapter.py").exists()
+
+
 def test_a_function_of_models_is_called_an_engine(folder, capsys):
     (folder / "drafting.py").write_text(
         "def step(draft_model, target_model, input_ids, gamma=5):\n    return input_ids\n"
