@@ -63,7 +63,7 @@ from spec_oracle.exact.completions import completion_gap, distance
 from spec_oracle.statistics import (
     draws_needed_by_joint_e_process,
     split,
-    total_variation_interval,
+    total_variation_at_least,
 )
 
 LEAST_RUNS: Final = 300  # Runs that an experiment may always take: the pace of the first ones says little.
@@ -554,9 +554,7 @@ def sampled(
     deciding = [name for name, one in chosen.items() if one.decides]
     decision = decide(own, deciding, effort, context.rate, context.budget, context.admitted, what)
     draws = sum(int(sample.counts.sum()) for sample in own.values())
-    bounds = (
-        total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in own.values() if s.counts.any()
-    )
+    bounds = (total_variation_at_least(s.counts, s.law, alpha=1e-6) for s in own.values() if s.counts.any())
     bound = max(bounds, default=0.0)
     sizes = list(dict.fromkeys(one.size for one in chosen.values()))
     scope = (f"{draws:,} samples of {', '.join(sizes)}", *filter(None, [decision.statistics]))

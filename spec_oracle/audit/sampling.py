@@ -32,7 +32,7 @@ from spec_oracle.statistics import (
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     split,
-    total_variation_interval,
+    total_variation_at_least,
 )
 
 SCREENING_SHARE: Final = 0.25  # Share of the time for samples that the screening may take; also of engines.
@@ -348,7 +348,7 @@ def _is_clear(sample: Sample, *, rate: float, seconds: float, tv: float, batch: 
 
 def shows_more(sample: Sample, admitted: float, rate: float) -> bool:
     """Whether samples show a larger total variation than the one on record."""
-    return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
+    return total_variation_at_least(sample.counts, sample.law, alpha=rate) > admitted
 
 
 def _needed(sample: Sample, tv: float, rate: float, miss: float) -> int:

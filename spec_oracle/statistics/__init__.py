@@ -32,10 +32,9 @@ from spec_oracle.statistics.goodness_of_fit import (
 )
 from spec_oracle.statistics.intervals import (
     OffendingCell,
-    TotalVariationInterval,
     clopper_pearson,
     offending_cells,
-    total_variation_interval,
+    total_variation_at_least,
 )
 from spec_oracle.statistics.power import (
     DEFAULT_ALPHA,
@@ -57,7 +56,6 @@ __all__ = [
     "GoodnessOfFit",
     "Homogeneity",
     "OffendingCell",
-    "TotalVariationInterval",
     "clopper_pearson",
     "draws_needed_by_g",
     "draws_needed_by_joint_e_process",
@@ -73,5 +71,5 @@ __all__ = [
     "smallest_detectable_tv_by_joint_e_process",
     "split",
     "support_cells",
-    "total_variation_interval",
+    "total_variation_at_least",
 ]

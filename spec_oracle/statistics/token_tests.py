@@ -23,7 +23,7 @@ import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e_values_by_size
-from spec_oracle.statistics.intervals import total_variation_interval
+from spec_oracle.statistics.intervals import total_variation_at_least
 from spec_oracle.statistics.power import DEFAULT_MISS, smallest_detectable_tv_by_joint_e_process
 
 FIRST, LAST = 64, 16
@@ -57,7 +57,7 @@ def _least_tv(counts: Integers, law: Floats, alpha: float, doubt: float = 0.0) -
     """Return a lower confidence bound of the TV of a law that is known up to ``doubt``; 0 without counts."""
     if not counts.any():
         return 0.0
-    return max(0.0, total_variation_interval(counts.ravel(), law, alpha=alpha).lower - doubt)
+    return max(0.0, total_variation_at_least(counts.ravel(), law, alpha=alpha) - doubt)
 
 
 @dataclass

@@ -190,7 +190,7 @@ STATISTICS = [
     (lambda: st.homogeneity([1, 2], [1, 2, 3], **RATES), "second: expected a last axis of 2"),
     (lambda: st.homogeneity([[1, 2]] * 2, [1, 2], **RATES), "first: expected a last axis of 4"),
     (lambda: st.homogeneity([1, 2], [[1, 2]], **RATES), "second: expected shape [2], got (1, 2)"),
-    (lambda: st.total_variation_interval([1], LAW, **RATES), "counts: expected a last axis of 2"),
+    (lambda: st.total_variation_at_least([1], LAW, **RATES), "counts: expected a last axis of 2"),
     (lambda: st.offending_cells([1, 1], LAW, alpha=2), "alpha: expected a rate strictly between"),
     (lambda: st.split(1.0, 2), "alpha: expected a rate strictly between"),
 ]

@@ -28,7 +28,7 @@ from spec_oracle.statistics import (
     clopper_pearson,
     draws_needed_by_g,
     offending_cells,
-    total_variation_interval,
+    total_variation_at_least,
 )
 
 LEVEL = 0.05
@@ -50,7 +50,7 @@ def least_total_variation(tree: Tree, counts: Integers) -> float:
         max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
         for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
     ]
-    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
+    together = total_variation_at_least(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
     return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
 
 
