@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from numbers import Rational
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -30,9 +30,6 @@ MASS_TOLERANCE = 1e-9
 _FIRST_PART, _LEAST_ROWS, _WAYS, _FAR = 1 / 16, 100, 5, 8
 """After this part of the time, and so many rows, outcomes are counted on so many ways. It ends there if they
 would take so many times the time."""
-
-_FEW_COLUMNS = 8
-"""Columns below which numpy's sum of a row adds one number after the other."""
 
 _MOST_NUMBERS = 1 << 27
 """Probabilities that are held at once for the outcomes of one request: 1 GiB of them."""
@@ -112,7 +109,7 @@ class ScriptedDecisions:
             _refuse(is_nan(weight), self._position, "a weight is NaN")
             _refuse(weight < 0, self._position, "a weight is negative")
         weight = self._chosen.chances(weight)
-        total = _totals(weight)
+        total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
         chances, is_first = weight / total, self._leave_open and self.open is None
         if is_first and weight.ndim == 2 and self._position == len(self._script) and self._is_open(chances):
@@ -177,14 +174,6 @@ class _Decided:
                 f"decision {position}: its probabilities changed between two runs with the same inputs and "
                 "earlier decisions; verify must take all randomness from its DecisionSource"
             )
-
-
-def _totals(weights: Numbers) -> Numbers:
-    """Return the sums over the last axis, which is kept; of few columns numpy adds these much faster."""
-    if 0 < weights.shape[-1] < _FEW_COLUMNS:
-        totals: Numbers = reduce(np.add, np.moveaxis(weights, -1, 0))[..., None]
-        return totals
-    return np.asarray(weights.sum(axis=-1, keepdims=True))
 
 
 def _require_rationals(asked: Numbers, decision: int) -> None:
