@@ -73,14 +73,10 @@ def _upper_bound(heads: int, coins: int, alpha: float) -> float:
 
 def coincidences(outcomes: Integers) -> Integers:
     """Return in how many rows every two columns of outcomes int [N, C] are equal, int [C, C], 0 for c, c."""
-    values, columns = np.unique(outcomes), outcomes.shape[1]
-    if len(values) > columns:
-        equal = np.zeros((columns, columns), dtype=np.int64)
-        for row in outcomes:
-            equal += row[:, None] == row
-    else:
-        indicators = (outcomes[:, None, :] == values[:, None]).reshape(-1, columns).astype(np.float32)
-        equal = np.asarray(np.rint(indicators.T @ indicators), dtype=np.int64)
+    columns = outcomes.shape[1]
+    equal = np.zeros((columns, columns), dtype=np.int64)
+    for row in outcomes:
+        equal += row[:, None] == row
     np.fill_diagonal(equal, 0)
     return equal
 
