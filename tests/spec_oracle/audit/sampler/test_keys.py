@@ -57,6 +57,7 @@ class Racing:
     reads_draft: bool = True
     accept_uniforms = staticmethod(philox_uniform)
     race_uniforms = staticmethod(murmur_uniform)
+    __call__ = Engine.__call__
 
     def with_seeds(self, tokens, draft, target, seeds, positions):
         arrays = (t.numpy()[:, None] for t in (tokens, draft, target))
