@@ -73,7 +73,7 @@ def result_of_tokens(
     it ended early.
     """
     evidence, worst = read.evidence, read.evidence.worst
-    what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
+    what = f"{evidence.tokens:,} tokens of {read.completions:,} completion{'s' * (read.completions != 1)}"
     say = partial(check_result, alpha=rate, draws=evidence.tokens, how=How.SAMPLED)
     if read.ruled_out:
         return say(Status.FAILED, f"{what}: {read.ruled_out}")

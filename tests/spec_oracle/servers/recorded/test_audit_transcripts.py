@@ -135,7 +135,7 @@ def test_the_report_says_how_much_was_judged_when_time_ran_out(tmp_path, capsys)
     file = written(tmp_path / "some.jsonl", lines(20))
     code, subject, checks = report(capsys, file, "--budget", "1e-9")
     assert (code, subject["verdict"]) == (2, "inconclusive")
-    assert "of 1 completions" in checks["long-texts"]["detail"]
+    assert "of 1 completion " in checks["long-texts"]["detail"]
     assert "1 of 20 completions were judged in time; raise --budget" in checks["long-texts"]["detail"]
 
 
