@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from spec_oracle.arrays import Floats
 from spec_oracle.audit.options import AuditOptions, Isolation
 from spec_oracle.audit.reports import Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.report.reading import open_checks
+from spec_oracle.statistics import goodness_of_fit_by_g
 
 _SHARE: Final = 0.01
 """Of the total variation: smaller differences are rounding."""
 
-_FAR: Final = 5
-"""So many standard deviations from its mean, a chi-square statistic shows a wrong distribution."""
+_CHANCE: Final = 1e-6
+"""Of samples, by which a position that is right would be named."""
 
 _ACCEPTS: Final = "the test that accepts the first draft, or what is sampled after a rejection"
 _BONUS: Final = "the bonus token that follows a whole draft: its row, and its random number"
@@ -153,17 +153,14 @@ def first_wrong_token(found: Counterexample) -> int | None:
     least = _SHARE * float(found.total_variation)
     for position in range(depth):
         law, seen = (one.sum(axis=tuple(range(position + 1, depth))).ravel() for one in (expected, actual))
-        if _differ(law, seen, found.samples) if found.samples else abs(seen - law).max() > least:
+        if found.samples:
+            counts = np.rint(seen * found.samples).astype(np.int64)
+            is_wrong = not goodness_of_fit_by_g(counts, law, alpha=_CHANCE).passed
+        else:
+            is_wrong = abs(seen - law).max() > least
+        if is_wrong:
             return position
     return None if found.samples else depth - 1
-
-
-def _differ(law: Floats, seen: Floats, samples: int) -> bool:
-    """Return whether shares of samples are farther from their distribution than chance explains."""
-    possible = law > 0
-    statistic = samples * float(((seen - law)[possible] ** 2 / law[possible]).sum())
-    degrees = max(int(possible.sum()) - 1, 1)
-    return bool(seen[~possible].any()) or statistic > degrees + _FAR * math.sqrt(2 * degrees)
 
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:

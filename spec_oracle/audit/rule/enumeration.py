@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import Experiment
@@ -37,9 +36,9 @@ def at_place(subject: RuleSubject, place: Place) -> Experiment:
 def _laws(subject: RuleSubject, place: Place, until: float) -> Sequence[ConditionalLaw]:
     """Enumerate the rule after each likely draft of a place."""
     drafts = Drafts.of_paths(*likely_drafts(place.tree).arrays)
-    how: dict[str, Any] = {"array": subject.array, "dtype": place.shape.dtype, "end": until}
+    array, dtype = subject.array, place.shape.dtype
     try:
         with raising():
-            return conditional_laws(subject.rule, drafts, **how)
+            return conditional_laws(subject.rule, drafts, array=array, dtype=dtype, end=until)
     except InvalidInputError as error:
         raise NotTracedError(f"the rule does not take this size: {error}") from None
