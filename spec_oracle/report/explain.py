@@ -21,6 +21,7 @@ FOUND = {
     "mlx-vlm-processors": "joint: mlx-vlm drops penalties and logit bias after the first token",
     "vllm-mlx-concurrent-mtp": "batch: vllm-mlx samples again after a rejection, if requests are concurrent",
     "keras-hub-speculative-sampler": "joint: keras-hub drafts greedily, and verifies as if it had sampled",
+    "litgpt-speculative-decoding": "joint: litgpt accepts other tokens at temperature 0, and drops the first",
     "transformers-gemma-assistant": "joint: transformers drafts greedily, and reports another distribution",
     "transformers-other-tokenizer": "joint: transformers reports the probabilities of other tokens",
     "vllm-v2-block-reused-uniforms": "calls: vLLM 0.32 uses a uniform of block verification in two calls",

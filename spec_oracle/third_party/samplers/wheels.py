@@ -89,6 +89,7 @@ _FILES = {
         "keras_hub/src/samplers/speculative_sampler.py",
         "keras_hub/src/utils/tensor_utils.py",
     ),
+    "litgpt": ("litgpt/generate/base.py", "litgpt/generate/speculative_decoding.py"),
     "tpu-inference": ("tpu_inference/layers/jax/sample/rejection_sampler.py",),
     "sglang": (
         "sglang/kernels/ops/speculative/reject_sampling.py",
@@ -109,6 +110,7 @@ _PINNED = (
     ("lmdeploy", "0.18.0", "e6790a25dcdb0345c160567fdf2ac604fec319389523a8b806834c9d92c8ffe1"),
     ("tpu-inference", "0.32.0", "7c25a3c76cefd383f06ef115a6ed4d7bed82c081f047046bfef55f5913ea06d4"),
     ("keras-hub", "0.32.0", "c0a07ed19b894f5588188afd841659263eb6d3732e21188c82e3e7d3b6de4268"),
+    ("litgpt", "0.5.13", "da044b76c52cd44fc0564f6177ed6cf186dde24f711ce8e71e1fd9e9da5f02b2"),
     ("sglang", "0.5.23", "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"),
 )
 WHEELS = tuple(Wheel(*pinned, _FILES[pinned[0]]) for pinned in _PINNED)
