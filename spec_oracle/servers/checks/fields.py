@@ -101,7 +101,7 @@ def spellings(reported: Distributions) -> dict[str, tuple[Fields, ...]]:
         "temperature": ({"temperature": 0.6}, {"temperature": 1.5}),
         "top-k": ({"top_k": 2}, {"top_k": 5}),
         "top-p": ({"top_p": 0.7}, {"top_p": 0.9}),
-        "min-p": ({"min_p": 0.15},),
+        "min-p": ({"min_p": 0.15}, {"min_p": 0.6}),
         "typical": ({"typical_p": 0.5},),
         "repetition penalty": ({"repetition_penalty": 1.3}, {"repeat_penalty": 1.3}),
         "presence penalty": ({"presence_penalty": 1.0},),

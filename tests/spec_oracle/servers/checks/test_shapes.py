@@ -97,6 +97,21 @@ def test_planted_defects_are_found(planted, words):
     assert words in found.detail
 
 
+class FlatRows(StandIn):
+    """Of its tokens the least likely one has a quarter of the probability of the likeliest one."""
+
+    def weights(self, context, model):
+        return [1.0 + (weight * 997 % 3) for weight in super().weights(context, model)]
+
+
+@pytest.mark.parametrize("defect", ["", "skips:min_p"])
+def test_min_p_is_tried_where_rows_are_flat(defect):
+    server = server_of(FlatRows(defect), prompts=["bc"])
+    found = result_of("shapes", ServerSubject("here", server, ServerPlan(detect=0.1)), Context())
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    assert found.remarks.coverage["min-p"] == {"on": Cover.WRONG if defect else Cover.SAMPLED}
+
+
 def test_a_defect_of_the_stated_size_is_found():
     """Each combination detects a total variation of 0.4 a token: two misses of 4 have chance 6e-6."""
     found = [outcome(defect="biased-second", size=0.9, entropy=run) for run in range(4)]
