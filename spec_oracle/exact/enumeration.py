@@ -78,21 +78,37 @@ class OpenToken:
 class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
-    ``script`` holds what was asked and answered, one `_Decided` per call; certain answers are added to it.
+    ``script`` holds what was asked and answered, one `_Decided` per call, and what finished steps of the code
+    returned; certain answers and steps are added to it.
     ``chosen`` translates between the arrays of the code under test and numpy. A call that does not decide for
     all ``batch`` rows raises `ContractError`. With ``leave_open``, the first categorical decision of one
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
     def __init__(
-        self, script: list["_Decided"], batch: int, chosen: Arithmetic, *, leave_open: bool = False
+        self, script: "_Script", batch: int, chosen: Arithmetic, *, leave_open: bool = False
     ) -> None:
         self._script = script
         self._batch = batch
         self._position = 0
+        self._steps = 0
         self._chosen = chosen
         self._leave_open = leave_open
         self.open: OpenToken | None = None
+
+    def step_once(self, run: Callable[[], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Return the arrays [rows] that a step of the code returns, which an earlier run may have finished.
+
+        For code that goes step by step: each outcome begins anew, and would take all earlier steps again.
+        """
+        if self._steps == len(self._script.steps):
+            found = run()
+            if self.open is not None:  # what it returned is not known yet
+                return found
+            self._script.steps.append(_Finished(self._position, found))
+        finished = self._script.steps[self._steps]
+        self._steps, self._position = self._steps + 1, finished.position
+        return finished.returned
 
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
@@ -111,8 +127,9 @@ class ScriptedDecisions:
         weight = self._chosen.chances(weight)
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
-        chances, is_first = weight / total, self._leave_open and self.open is None
-        if is_first and weight.ndim == 2 and self._position == len(self._script) and self._is_open(chances):
+        chances, is_new = weight / total, self._position == len(self._script.answers)
+        is_first = is_new and self._leave_open and self.open is None
+        if is_first and weight.ndim == 2 and self._is_open(chances):
             self.open = OpenToken(chances)
             return self.open
         return self._chosen.from_numpy(self._next(chances, weight.shape[:-1]))
@@ -138,15 +155,16 @@ class ScriptedDecisions:
         if self.open is not None:  # what is asked later may depend on it
             raise _Undecided(self.open.chances[:, None])
         asked = chances.reshape(shape[0], -1, chances.shape[-1])
-        if self._position == len(self._script):
+        answers = self._script.answers
+        if self._position == len(answers):
             if ((asked > 0).sum(axis=-1) > 1).any():
                 if self._chosen.is_exact:
                     _require_rationals(asked, self._position)
                 raise _Undecided(asked)
             # Nothing branches here: the run may go on.
             outcomes = asked.argmax(axis=-1)
-            self._script.append(_Decided(outcomes, np.ones(outcomes.shape)))
-        answer = self._script[self._position]
+            answers.append(_Decided(outcomes, np.ones(outcomes.shape)))
+        answer = answers[self._position]
         answer.require_same(asked, self._position)
         self._position += 1
         return answer.outcomes.reshape(shape)
@@ -174,6 +192,28 @@ class _Decided:
                 f"decision {position}: its probabilities changed between two runs with the same inputs and "
                 "earlier decisions; verify must take all randomness from its DecisionSource"
             )
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """What a finished step ``returned``, [rows] each, and the ``position`` of the decision after it."""
+
+    position: int
+    returned: tuple[Array, ...]
+
+    def of_rows(self, rows: Any) -> "_Finished":
+        return _Finished(self.position, tuple(values[rows] for values in self.returned))
+
+
+@dataclass(frozen=True)
+class _Script:
+    """The answers to decisions, in order, and the finished steps of the code that asks for them."""
+
+    answers: list[_Decided] = field(default_factory=list)
+    steps: list[_Finished] = field(default_factory=list)
+
+    def of_rows(self, rows: Any) -> "_Script":
+        return _Script([one.of_rows(rows) for one in self.answers], [one.of_rows(rows) for one in self.steps])
 
 
 def _require_rationals(asked: Numbers, decision: int) -> None:
@@ -226,7 +266,7 @@ class _Unfinished:
 
     rows: Integers
     weight: Numbers
-    script: list[_Decided]
+    script: _Script
     represented: tuple[Represented | None, ...]
     source: Integers
 
@@ -239,7 +279,7 @@ class _Unfinished:
         return self._of(rows, tuple(self.represented[row] for row in rows))
 
     def _of(self, rows: Any, known: tuple[Represented | None, ...]) -> "_Unfinished":
-        script = [answer.of_rows(rows) for answer in self.script]
+        script = self.script.of_rows(rows)
         return _Unfinished(self.rows[rows], self.weight[rows], script, known, self.source[rows])
 
 
@@ -270,7 +310,7 @@ def enumerate_branches(
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
     every = np.arange(len(probability))
-    start = _Unfinished(every, probability, [], (None,) * len(probability), every)
+    start = _Unfinished(every, probability, _Script(), (None,) * len(probability), every)
     unfinished, pace = list(start.pieces(max_rows)), _Pace(end)
 
     def step(branch: _Unfinished) -> T | _Unfinished:
@@ -372,7 +412,8 @@ def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None, f
 
 def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _Decided) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
-    script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
+    script = branch.script.of_rows(source)
+    script.answers.append(answer)
     known: tuple[Represented | None, ...] = (None,) * len(source)
     if any(branch.represented):
         counts = np.bincount(source, minlength=len(branch.rows))
@@ -397,7 +438,8 @@ def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers, few:
         masses = represented(chances[row], tried, alike[-1])
         weights[row, alike[-1]] = masses.sum()
         stand = Stand(alike[-1], np.arange(len(masses)), masses / masses.sum())
-        decision = (int(branch.rows[row]), *(answer.outcomes[row].tobytes() for answer in branch.script))
+        answers = (answer.outcomes[row].tobytes() for answer in branch.script.answers)
+        decision = (int(branch.rows[row]), *answers)
         before = (branch.represented[row] or Represented()).alike
         for one in alike:
             known[row, one] = Represented(stand if one == alike[-1] else None, (*before, (decision, one)))

@@ -8,6 +8,7 @@ drafts further down are still untouched draws from q.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from verifiers.arrays import (
@@ -23,7 +24,7 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, Traits, Verdict
+from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, State, Traits, Verdict
 from verifiers.parts.path import residual
 
 
@@ -49,6 +50,11 @@ class Node:
 
 OneStepRule: TypeAlias = Callable[[Node, DecisionSource], Array]
 """Returns one token per request, int [B], of law ``node.target``."""
+
+
+def run_at_once(step: Callable[[], State]) -> State:
+    """Return what a step returns."""
+    return step()
 
 
 class ActiveDecisions:
@@ -108,24 +114,35 @@ def accept_or_redraw(token: Array, law: Array, target: Array, decisions: Decisio
 
 def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
     """Walk down the tree of every request with ``rule``; a token of the target follows a leaf."""
-    xp = namespace(drafts.tokens)
-    node, at = filled(drafts.tokens[:, 0], ROOT), ROOT  # `at`: one number while it is the same for all
-    active, next_token = all_true(node), zeros(node)
+    node = filled(drafts.tokens[:, 0], ROOT)
+    state = node, all_true(node), zeros(node)
+    # A source that runs all outcomes begins anew for each of them, and knows what earlier steps returned.
+    take = getattr(decisions, "step_once", run_at_once)
     for depth in range(drafts.depth):
-        children = drafts.children(node, depth)
-        walking = active & xp.any(children.present, axis=-1)
-        # A request that has nothing to decide shows the rule some draft.
-        first = arange_like(node, children.tokens.shape[1])[None, :] == 0
-        shown = children.present | (first & ~walking[:, None])
-        target, draft = (in_working_precision(rows.row(at)) for rows in (drafts.target, drafts.draft))
-        token = rule(Node(target, draft, children.tokens, shown), ActiveDecisions(decisions, walking))
-        matching = children.present & (children.tokens == token[:, None]) & walking[:, None]
-        goes_on = xp.any(matching, axis=-1)
-        next_token = xp.where(walking & ~goes_on, token, next_token)
-        active = active & (goes_on | ~walking)
-        node = at = xp.where(goes_on, pick(children.places, first_true(matching)), node)
+        state = take(partial(_one_step, drafts, depth, state, decisions, rule))
+    node, active, next_token = state
     bonus = ActiveDecisions(decisions, active).categorical(in_working_precision(drafts.target.row(node)))
-    return Verdict(node, xp.where(active, bonus, next_token), drafts)
+    return Verdict(node, namespace(node).where(active, bonus, next_token), drafts)
+
+
+def _one_step(
+    drafts: Drafts, depth: int, state: State, decisions: DecisionSource, rule: OneStepRule
+) -> State:
+    """Return a ``state`` [B] after one more token: the node, whether it goes on there, and its next token."""
+    node, active, next_token = state
+    xp, children = namespace(node), drafts.children(node, depth)
+    walking = active & xp.any(children.present, axis=-1)
+    # A request that has nothing to decide shows the rule some draft.
+    first = arange_like(node, children.tokens.shape[1])[None, :] == 0
+    shown = children.present | (first & ~walking[:, None])
+    at = node if depth else ROOT  # one number while it is the same for all
+    target, draft = (in_working_precision(rows.row(at)) for rows in (drafts.target, drafts.draft))
+    token = rule(Node(target, draft, children.tokens, shown), ActiveDecisions(decisions, walking))
+    matching = children.present & (children.tokens == token[:, None]) & walking[:, None]
+    goes_on = xp.any(matching, axis=-1)
+    next_token = xp.where(walking & ~goes_on, token, next_token)
+    active = active & (goes_on | ~walking)
+    return xp.where(goes_on, pick(children.places, first_true(matching)), node), active, next_token
 
 
 INDEPENDENT: Final = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})

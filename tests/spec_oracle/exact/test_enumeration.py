@@ -63,6 +63,28 @@ def test_chunks_do_not_change_the_law():
     assert all(whole[key] == pytest.approx(pieces[key], abs=1e-15) for key in whole)
 
 
+def test_a_step_that_was_finished_is_not_taken_again():
+    tosses = Counter()
+
+    def law(name, how):
+        def run(rows, decisions):
+            coins = np.zeros((len(rows), 0), dtype=bool)
+
+            def toss():
+                tosses[name] += 1
+                more = decisions.bernoulli(np.where(coins.any(axis=1), 0.25, 0.5))
+                return (np.column_stack([coins, more]),)
+
+            for _ in range(6):
+                (coins,) = how(decisions)(toss)
+            return coins
+
+        return outcomes(run, [1.0])
+
+    assert law("kept", lambda decisions: decisions.step_once) == law("anew", lambda _: lambda toss: toss())
+    assert tosses == {"kept": 1 + 2 * 5 + 1, "anew": 1 + 2 + 3 + 4 + 5 + 6 + 6}
+
+
 def test_chances_beyond_the_unit_interval_are_clipped_as_sampling_clips_them():
     def run(rows, decisions):
         return decisions.bernoulli(np.array([[1.5, -0.5]] * len(rows)))
