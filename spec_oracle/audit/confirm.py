@@ -54,12 +54,8 @@ def confirm(samples: Mapping[str, Sample], rate: float) -> str:
             f"uninstrumented samples contradict the traced distribution, {worst}: "
             f"p-value {fit.p_value:.1e} after {fit.draws} samples"
         )
-    tv = fit.smallest_detectable_tv
-    alone = (
-        f"it alone would detect a total variation of {tv:.2g}"
-        if tv < 1
-        else "too few to detect a defect alone"
-    )
+    is_enough, detectable = fit.smallest_detectable_tv < 1, fit.detectable
+    alone = f"it alone would detect {detectable}" if is_enough else "too few to detect a defect alone"
     return f"an independent run of {fit.draws:,} uninstrumented samples agrees ({alone})"
 
 

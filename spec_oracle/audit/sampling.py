@@ -167,8 +167,8 @@ class SampledDecision:
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
     the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
-    decided; ``draws`` counts all samples. ``status`` and ``detail`` say it for people, ``do`` how to know
-    more.
+    decided; ``detectable`` says it in words, where there is more to say. ``draws`` counts all samples.
+    ``status`` and ``detail`` say it for people, ``do`` how to know more.
     """
 
     worst: str | None
@@ -179,6 +179,7 @@ class SampledDecision:
     status: Status = Status.PASSED
     detail: str = ""
     do: str = ""
+    detectable: str = ""
 
 
 def decide(  # noqa: PLR0917
@@ -203,8 +204,10 @@ def decide(  # noqa: PLR0917
             detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
             detail += f"{gap.expected:.3g} expected"
         return replace(found, status=Status.FAILED, detail=detail)
-    tv, count = f"a total variation of {found.detectable_tv:.2g} would show", f"{found.draws:,} samples"
-    least, named = f" ({tv})" if found.detectable_tv < 1 else "", f"{what}: " if what else ""
+    detectable = found.detectable or f"a total variation of {found.detectable_tv:.2g}"
+    count = f"{found.draws:,} samples"
+    least = f" ({detectable}{',' * (',' in detectable)} would show)" if found.detectable_tv < 1 else ""
+    named = f"{what}: " if what else ""
     if effort.is_of_looks:
         few = " (too few to show a defect)"
         return replace(found, detail=f"{what or ', '.join(samples)}: {count} are as expected{least or few}")
@@ -267,7 +270,8 @@ def judge_samples(
             return found
         if is_screened_only:
             fit = goodness_of_fit_by_e_process(process, alpha=rate)
-            return SampledDecision(None, "", str(fit), fit.smallest_detectable_tv, fit.draws)
+            tv = fit.smallest_detectable_tv
+            return SampledDecision(None, "", str(fit), tv, fit.draws, detectable=fit.detectable)
         part, others = split(half, len(own)), [] if keeps else each
         if keeps:
             (sample,) = own.values()

@@ -38,7 +38,8 @@ class GoodnessOfFit:
 
     ``degrees_of_freedom`` counts tested cells less one, summed over samples. ``smallest_detectable_tv`` is
     probability mass, `math.inf` when no defect was sure to be found. ``off_support`` holds the outcomes of
-    probability zero that were drawn, as (sample, outcome); the sample is 0 where there is only one.
+    probability zero that were drawn, as (sample, outcome); the sample is 0 where there is only one. Of
+    several samples, ``detectable_in_one`` is what is found in whichever of them it is, the others right.
     """
 
     test: str
@@ -50,6 +51,7 @@ class GoodnessOfFit:
     draws: int
     smallest_detectable_tv: float
     off_support: tuple[tuple[int, int], ...]
+    detectable_in_one: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -61,13 +63,17 @@ class GoodnessOfFit:
         return (
             f"{self.test}: p-value {self.p_value:.3g} {'>' if self.passed else '<='} alpha {self.alpha:.3g} "
             f"(statistic {self.statistic:.6g}, {self.degrees_of_freedom} degrees of freedom, "
-            f"{self.draws:,} samples{leak}; detects {detectable(self.smallest_detectable_tv, self.miss)})"
+            f"{self.draws:,} samples{leak}; detects {self.detectable or 'no total variation'}"
+            f"{f' with power {1 - self.miss:.4g}' * bool(self.detectable)})"
         )
 
-
-def detectable(tv: float, miss: float) -> str:
-    """Return in words what a test detects."""
-    return f"a total variation of {tv:.3g} with power {1 - miss:.4g}" if tv <= 1 else "no total variation"
+    @property
+    def detectable(self) -> str:
+        """What the test detects, in words, "" for nothing; of several samples, in all and in any one."""
+        tv, in_one = self.smallest_detectable_tv, self.detectable_in_one
+        several = "" if in_one is None else " in all distributions at once"
+        one = f", {in_one:.2g} in one alone" if in_one is not None and in_one <= 1 else ""
+        return f"a total variation of {tv:.2g}{several}{one}" if tv <= 1 else ""
 
 
 def goodness_of_fit_by_g(
@@ -121,6 +127,13 @@ def goodness_of_fit_by_e_process(
     cells = [support_cells(law) for law in process.laws]
     draws = [int(counts.sum()) for counts in process.counts]
     tv = smallest_detectable_tv_by_joint_e_process(draws, process.laws, alpha=alpha, miss=miss)
+    # The evidence of one sample alone counts 1 / (2 I) of that of all.
+    in_one = max(
+        smallest_detectable_tv_by_joint_e_process([n], [law], alpha=alpha / (2 * len(draws)), miss=miss)
+        if n
+        else math.inf
+        for n, law in zip(draws, process.laws, strict=True)
+    )
     return GoodnessOfFit(
         test="e-process",
         statistic=process.largest_log_e,
@@ -131,6 +144,7 @@ def goodness_of_fit_by_e_process(
         draws=process.draws,
         smallest_detectable_tv=tv,
         off_support=tuple((i, out) for i, c in enumerate(cells) for out in c.off_support(process.counts[i])),
+        detectable_in_one=in_one if len(draws) > 1 else None,
     )
 
 
