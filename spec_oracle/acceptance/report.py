@@ -141,7 +141,7 @@ def _sensitivity(found: Acceptance) -> str:
     parts += [f"{percent(high - 1)} higher"] if high < math.inf else []
     if not parts:
         return "too few calls to detect any other factor of the acceptance probabilities"
-    return f"acceptance probabilities {' or '.join(parts)} would be detected (power 0.999)"
+    return f"acceptance probabilities all {' or all '.join(parts)} would be detected (power 0.999)"
 
 
 def _part(part: Part) -> dict[str, Json]:
