@@ -92,7 +92,9 @@ def result_of_tokens(
         return say(Status.FAILED, detail, scope=scope, total_variation=least)
     detects = evidence.detects(rate)
     seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
-    detail = f"{what} are as expected (a total variation a token of {seen or 'no size'} would show)"
+    detail = (
+        f"{what} are as expected (between bins, a total variation a token of {seen or 'no size'} would show)"
+    )
     if ended:
         return say(Status.INCONCLUSIVE, f"{detail}; ended early: {ended}", scope=scope)
     # An n-gram drafter proposes something now and then only: what its order detects is stated.

@@ -99,11 +99,13 @@ class Reach:
     """How far completions were judged and found right: ``tokens`` of the longest, and what would show there.
 
     ``exact`` is (tokens, total variation) where every outcome was run; ``sampled`` is (tokens, total
-    variation a token). None where there is no such.
+    variation), of a token where ``by_token`` each was judged by its own distribution. None where there is no
+    such.
     """
 
     exact: tuple[int, float] | None = None
     sampled: tuple[int, float] | None = None
+    by_token: bool = False
 
     @property
     def words(self) -> str:
@@ -122,11 +124,17 @@ class Reach:
                 f"every outcome of completions of up to {tokens} tokens was run (a total variation of "
                 f"{tv:.1g} would show)"
             )
-        if self.sampled:
+        if self.sampled and self.by_token:
             tokens, tv = self.sampled
             found.append(
                 f"tokens of sampled completions of up to {tokens} tokens were judged one by one (a total "
-                f"variation of {tv:.2g} a token would show)"
+                f"variation of {tv:.2g} a token between ten bins by p would show)"
+            )
+        elif self.sampled:
+            tokens, tv = self.sampled
+            found.append(
+                f"completions of up to {tokens} tokens were sampled (a total variation of {tv:.2g} "
+                "would show)"
             )
         return "; ".join(found)
 
@@ -169,16 +177,18 @@ class SubjectReport:
     def reach(self) -> Reach:
         """How far completions were judged."""
         exact: tuple[int, float] | None = None
-        sampled: tuple[int, float] | None = None
+        sampled: tuple[int, float, bool] | None = None
         for check in self.checks:
             found, tv = check.measured.tokens, check.measured.detectable
             if check.status is not Status.PASSED or not found or tv is None:
                 continue
             if check.how is How.SAMPLED:
-                sampled = max(sampled or (0, 0.0), (found, tv))
+                sampled = max(sampled or (0, 0.0, False), (found, tv, check.name == "long-texts"))
             else:
                 exact = max(exact or (0, 0.0), (found, tv))
-        return Reach(exact, sampled if sampled and sampled > (exact or (0, 0.0)) else None)
+        if sampled is None or sampled[:2] <= (exact or (0, 0.0)):
+            return Reach(exact)
+        return Reach(exact, sampled[:2], sampled[2])
 
     @property
     def seconds(self) -> float:

@@ -234,7 +234,7 @@ def audit_cells(subject: SubjectReport) -> tuple[str, ...]:
     detects, reach = short(subject.smallest_detectable_tv, 2), subject.reach
     if reach.words:
         pair = (short(found[1], 2) for found in (reach.exact, reach.sampled) if found)
-        detects = ", ".join(pair) + " a token" * bool(reach.sampled)
+        detects = ", ".join(pair) + " a token" * reach.by_token
     return (
         _title(subject),
         subject.verdict.value,

@@ -72,7 +72,7 @@ class GoodnessOfFit:
         """What the test detects, in words, "" for nothing; of several samples, in all and in any one."""
         tv, in_one = self.smallest_detectable_tv, self.detectable_in_one
         several = "" if in_one is None else " in all distributions at once"
-        one = f", {in_one:.2g} in one alone" if in_one is not None and in_one <= 1 else ""
+        one = f" or {in_one:.2g} in one alone" if in_one is not None and in_one <= 1 else ""
         return f"a total variation of {tv:.2g}{several}{one}" if tv <= 1 else ""
 
 

@@ -6,6 +6,7 @@ At full vocabularies (`large`) tokens are counted by the cells of the check `sca
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -89,6 +90,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         for one in tokens
         for s in [one.shape]
     ]
+    each = [replace(one, binned=partial(replace, one.cells, outcomes=())) for one in each]  # groups of tokens
     part = split(rate / 2, len(each))
     needed = [draws_needed_by_g(LARGE_TV, one.cells.law, alpha=part) for one in each]
     requests = sum(number / one.positions for number, one in zip(needed, tokens, strict=True))

@@ -210,9 +210,10 @@ class Tokens:
         return KINDS[self.kind][1] or self.shape.draft_length + 1
 
     def experiment(self, what: str, **more: Any) -> Experiment:
-        """Return the experiment of one token; ``more`` are other fields of it."""
+        """Return the experiment of one token's cell; ``more`` are other fields of it."""
         count = KINDS[self.kind][2]
-        return numbered(what, f"a token at {what}", np.full(count, 1 / count), self.many, **more)
+        size, law = f"a token, in {count} groups of tokens, at {what}", np.full(count, 1 / count)
+        return numbered(what, size, law, self.many, **more)
 
     def many(self, count: int) -> Integers:
         """Return the cells of about so many tokens, those of whole requests."""

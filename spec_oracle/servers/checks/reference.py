@@ -219,7 +219,7 @@ def compared(
     fit = homogeneity(*counts, alpha=context.rate)
     what = f"{own[0]}: {fit.draws[0]:,} samples"
     tv = fit.smallest_detectable_tv
-    least = f" (a total variation of {tv:.2g} would show)" if tv < 1 else ""
+    least = f" (a total variation of {tv:.2g} between {fit.cells} bins would show)" if tv < 1 else ""
     status, detail = Status.PASSED, f"{what} are distributed as {reference[0]}{least}"
     if not fit.passed:
         shares = counts / counts.sum(axis=1, keepdims=True)

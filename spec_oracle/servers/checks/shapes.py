@@ -156,7 +156,7 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int) -> 
     worst = max((one.detects for one in tried), default=math.inf)
     judged = (
         f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
-        f"expected; each detects a total variation of {min(worst, 1):.2g} a token"
+        f"expected; each detects a total variation of {min(worst, 1):.2g} a token between ten bins by p"
         if tried
         else f"greedy completions are as expected; none of {planned} combinations of fields was judged"
     )

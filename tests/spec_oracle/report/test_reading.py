@@ -15,7 +15,7 @@ from spec_oracle.audit.reports import AuditedCode, AuditReport, Counterexample, 
 from spec_oracle.audit.results import Cause, Measured, Remarks
 from spec_oracle.exact import Gap
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.report.audit_text import audit_table, audit_to_text, counterexample_lines
+from spec_oracle.report.audit_text import audit_cells, audit_table, audit_to_text, counterexample_lines
 from spec_oracle.report.reading import (
     evidence_word,
     finding,
@@ -71,6 +71,16 @@ def test_a_completion_that_was_judged_says_how_far():
     assert "completions of up to 4 tokens was run" in headline(one(far, kind="engine"))
     assert "completions of up to 4 tokens was run" in AUDIT_FORMATS["markdown"](report_of(one(far)))
     assert evidence_word(one(far)) == "proven to 4 tokens"
+
+
+def test_completions_that_were_sampled_whole_are_not_said_to_be_judged_token_by_token():
+    whole = CheckResult("calls", Status.PASSED, "", How.SAMPLED, Measured(tokens=4, detectable=0.1))
+    said = headline(one(whole, kind="engine"))
+    assert "completions of up to 4 tokens were sampled (a total variation of 0.1 would show)" in said
+    assert audit_cells(one(whole))[5] == "0.1"
+    each = one(replace(whole, name="long-texts"))
+    assert "judged one by one (a total variation of 0.1 a token between ten bins by p" in headline(each)
+    assert audit_cells(each)[5] == "0.1 a token"
 
 
 @pytest.mark.parametrize(

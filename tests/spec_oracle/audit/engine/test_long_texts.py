@@ -59,7 +59,7 @@ def test_late_defects_are_found(name, monkeypatch):
 def test_right_engines_pass(name):
     found = judged(specimen(name))
     assert found.status is Status.PASSED
-    assert "(a total variation a token of" in found.detail
+    assert "(between bins, a total variation a token of" in found.detail
 
 
 @pytest.mark.parametrize("name", ["ragged-batch", "ragged-mask", "ragged-cache"])
