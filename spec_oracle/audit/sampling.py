@@ -193,7 +193,8 @@ def decide(  # noqa: PLR0917
 ) -> SampledDecision:
     """Judge samples with an effort, within its share of the budget, and say what they show.
 
-    Those of some ``names`` decide; ``what`` names the outcomes of all, in the plural. See `judge_samples`.
+    Those of some ``names`` decide, so that only what they detect is stated; ``what`` names the outcomes of
+    all, in the plural. See `judge_samples`.
     """
     seconds = effort.share * budget
     found = judge_samples(samples, effort, rate=rate, seconds=seconds, names=names, admitted=admitted)
@@ -206,6 +207,7 @@ def decide(  # noqa: PLR0917
         return replace(found, status=Status.FAILED, detail=detail)
     in_bins = "between bins, " * (not all(sample.cells.outcomes for sample in samples.values()))
     detectable = found.detectable or f"a total variation of {found.detectable_tv:.2g}"
+    detectable += f" at {' or '.join(names)}" if 0 < len(names) < len(samples) else ""
     least = f" ({in_bins}{detectable} would show)" if found.detectable_tv < 1 else ""
     count, named = f"{found.draws:,} samples", f"{what}: " if what else ""
     if effort.is_of_looks:

@@ -139,7 +139,9 @@ def compared(pair: Pair, context: Context) -> LawResult:
     elif missing:
         status, detail = Status.INCONCLUSIVE, f"in {rows:,} rows it {missing}"
     else:
-        power = f"a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS}"
+        power = (
+            f"a total variation of {tv:.2g} at {' or '.join(main)} would show with power {1 - DEFAULT_MISS}"
+        )
         status, detail = Status.PASSED, f"{alike} ({power})"
     length = passed(f"accepted length as the rule's in all of {rows:,} rows", draws=rows, how=How.REPLAYED)
     scope = scope_of(f"{rows:,} rows beside a reference rule", instances.values())

@@ -157,6 +157,13 @@ def test_a_defect_in_one_of_many_samples_is_found_from_the_stated_size_on():
     assert [decided(in_one).worst for _ in range(5)] == ["7"] * 5
 
 
+def test_a_report_says_which_samples_decide_where_others_are_only_screened():
+    rng = np.random.default_rng(7)
+    some = {one: Sample(lambda n: rng.choice(3, n, p=LAW), indexed(LAW)) for one in ("a", "b", "c")}
+    found = decide(some, ["a", "b"], Effort(0.05, look=500), RATE, 1e9)
+    assert found.detail.endswith("(a total variation of 0.05 at a or b would show)")
+
+
 def test_where_outcomes_are_counted_in_bins_the_report_says_so():
     """What is moved inside of a bin does not show."""
     halves, rng = (
