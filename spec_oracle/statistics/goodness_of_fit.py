@@ -127,13 +127,13 @@ def goodness_of_fit_by_e_process(
     cells = [support_cells(law) for law in process.laws]
     draws = [int(counts.sum()) for counts in process.counts]
     tv = smallest_detectable_tv_by_joint_e_process(draws, process.laws, alpha=alpha, miss=miss)
-    # The evidence of one sample alone counts 1 / (2 I) of that of all.
-    in_one = max(
-        smallest_detectable_tv_by_joint_e_process([n], [law], alpha=alpha / (2 * len(draws)), miss=miss)
-        if n
-        else math.inf
-        for n, law in zip(draws, process.laws, strict=True)
-    )
+    in_one = None
+    if len(draws) > 1:  # the evidence of one sample alone counts 1 / (2 I) of that of all
+        part = alpha / (2 * len(draws))
+        in_one = max(
+            smallest_detectable_tv_by_joint_e_process([n], [law], alpha=part, miss=miss) if n else math.inf
+            for n, law in zip(draws, process.laws, strict=True)
+        )
     return GoodnessOfFit(
         test="e-process",
         statistic=process.largest_log_e,
@@ -144,7 +144,7 @@ def goodness_of_fit_by_e_process(
         draws=process.draws,
         smallest_detectable_tv=tv,
         off_support=tuple((i, out) for i, c in enumerate(cells) for out in c.off_support(process.counts[i])),
-        detectable_in_one=in_one if len(draws) > 1 else None,
+        detectable_in_one=in_one,
     )
 
 

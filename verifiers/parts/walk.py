@@ -24,7 +24,7 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, State, Traits, Verdict
+from verifiers.interface import ROOT, DecisionSource, Drafts, Siblings, Traits, Verdict
 from verifiers.parts.path import residual
 
 
@@ -52,7 +52,11 @@ OneStepRule: TypeAlias = Callable[[Node, DecisionSource], Array]
 """Returns one token per request, int [B], of law ``node.target``."""
 
 
-def run_at_once(step: Callable[[], State]) -> State:
+Reached: TypeAlias = tuple[Array, Array, Array]
+"""How far a walk came: the node int [B], whether it goes on there, bool [B], and the next token int [B]."""
+
+
+def run_at_once(step: Callable[[], Reached]) -> Reached:
     """Return what a step returns."""
     return step()
 
@@ -115,21 +119,21 @@ def accept_or_redraw(token: Array, law: Array, target: Array, decisions: Decisio
 def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
     """Walk down the tree of every request with ``rule``; a token of the target follows a leaf."""
     node = filled(drafts.tokens[:, 0], ROOT)
-    state = node, all_true(node), zeros(node)
+    reached: Reached = node, all_true(node), zeros(node)
     # A source that runs all outcomes begins anew for each of them, and knows what earlier steps returned.
     take = getattr(decisions, "step_once", run_at_once)
     for depth in range(drafts.depth):
-        state = take(partial(_one_step, drafts, depth, state, decisions, rule))
-    node, active, next_token = state
+        reached = take(partial(_one_step, drafts, depth, reached, decisions, rule))
+    node, active, next_token = reached
     bonus = ActiveDecisions(decisions, active).categorical(in_working_precision(drafts.target.row(node)))
     return Verdict(node, namespace(node).where(active, bonus, next_token), drafts)
 
 
 def _one_step(
-    drafts: Drafts, depth: int, state: State, decisions: DecisionSource, rule: OneStepRule
-) -> State:
-    """Return a ``state`` [B] after one more token: the node, whether it goes on there, and its next token."""
-    node, active, next_token = state
+    drafts: Drafts, depth: int, reached: Reached, decisions: DecisionSource, rule: OneStepRule
+) -> Reached:
+    """Return how far the walk came after one more token."""
+    node, active, next_token = reached
     xp, children = namespace(node), drafts.children(node, depth)
     walking = active & xp.any(children.present, axis=-1)
     # A request that has nothing to decide shows the rule some draft.
