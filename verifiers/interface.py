@@ -120,7 +120,11 @@ class Verdict:
 
 
 class DecisionSource(Protocol):
-    """The only randomness a verifier may use. Each call is one fresh decision per element (or row)."""
+    """The only randomness a verifier may use. Each call is one fresh decision per element (or row).
+
+    A source that runs all outcomes of a rule may have a method ``step_once``, which keeps what the steps of a
+    walk returned (`verifiers.parts.walk.walk`).
+    """
 
     def bernoulli(self, probability: Array) -> Array:
         """Return bool, same shape: True with the given probability; values outside [0, 1] are clipped."""

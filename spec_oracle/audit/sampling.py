@@ -72,6 +72,11 @@ def indexed(law: NDArray[np.float64]) -> OutcomeCells:
     return OutcomeCells(law, lambda found: np.asarray(found, np.int64), range(len(law)))
 
 
+def in_bins(law: NDArray[np.float64]) -> OutcomeCells:
+    """Return bins that hold several outcomes each, where outcomes are the numbers of their bins."""
+    return replace(indexed(law), outcomes=())
+
+
 @dataclass
 class Sample:
     """Outcomes of ordinary runs, counted in cells; ``many`` makes so many runs, and returns their outcomes.

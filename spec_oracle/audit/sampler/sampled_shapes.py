@@ -21,7 +21,7 @@ from spec_oracle.audit.results import CheckResult, Status, inconclusive, passed,
 from spec_oracle.audit.sampler.at_shapes import MAY_REFUSE_IDS
 from spec_oracle.audit.sampler.scale import Tokens
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import Effort, indexed
+from spec_oracle.audit.sampling import Effort, in_bins
 from spec_oracle.audit.shapes.axes import AXES, IDS
 from spec_oracle.audit.shapes.cells import TreeCells, chances_of, likely_drafts
 from spec_oracle.audit.shapes.trees import Place, Shape
@@ -90,7 +90,6 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         for one in tokens
         for s in [one.shape]
     ]
-    each = [replace(one, binned=partial(replace, one.cells, outcomes=())) for one in each]  # groups of tokens
     part = split(rate / 2, len(each))
     needed = [draws_needed_by_g(LARGE_TV, one.cells.law, alpha=part) for one in each]
     requests = sum(number / one.positions for number, one in zip(needed, tokens, strict=True))
@@ -143,8 +142,7 @@ def _requests(place: Place, code: SamplerCode, size: int, rng: np.random.Generat
     def many(_: int) -> Integers:
         return np.concatenate([cells.of(emitted(), rng) for _ in range(SHAPES_ROUNDS)])
 
-    unnamed = lambda: replace(indexed(cells.law), outcomes=())  # noqa: E731
-    return numbered(str(shape), "a completion", cells.law, many, binned=unnamed)
+    return numbered(str(shape), "a completion", cells.law, many, binned=partial(in_bins, cells.law))
 
 
 def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, requests: float) -> list[Place]:

@@ -10,11 +10,11 @@ position and the bonus.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import scipy
@@ -26,6 +26,7 @@ from spec_oracle.audit.experiment import Experiment, first_failure, numbered
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.sampling import in_bins
 from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.audit.subject import CalledAsSampler
 from spec_oracle.contracts.sampler import SamplerCode
@@ -209,11 +210,12 @@ class Tokens:
         """How many tokens of a request are judged."""
         return KINDS[self.kind][1] or self.shape.draft_length + 1
 
-    def experiment(self, what: str, **more: Any) -> Experiment:
-        """Return the experiment of one token's cell; ``more`` are other fields of it."""
+    def experiment(self, what: str, shown: Callable[[int], str] | None = None) -> Experiment:
+        """Return the experiment of one token's group, which ``shown`` names, if at all."""
         count = KINDS[self.kind][2]
         size, law = f"a token, in {count} groups of tokens, at {what}", np.full(count, 1 / count)
-        return numbered(what, size, law, self.many, **more)
+        named = {"binned": partial(in_bins, law)} if shown is None else {"shown": shown}
+        return numbered(what, size, law, self.many, **named)
 
     def many(self, count: int) -> Integers:
         """Return the cells of about so many tokens, those of whole requests."""
