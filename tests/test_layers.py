@@ -22,6 +22,7 @@ LAYERS = (
     {"spec_oracle"},
     {
         "spec_oracle.arrays",
+        "spec_oracle.clock",
         "spec_oracle.installed",
         "spec_oracle.notebook",
         "spec_oracle.places",

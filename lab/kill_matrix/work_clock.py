@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
+import spec_oracle.clock
 from spec_oracle import threads
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.engine import EngineCode
@@ -90,6 +91,7 @@ def counted() -> Iterator[WorkClock]:
             (EngineCode, "session", counted_session),
             (EngineCode, "rows_along", counted_rows),
             *((time, name, clock.read) for name in CLOCKS),
+            (spec_oracle.clock, "waited", lambda: 0.0),
         ):
             patches.enter_context(mock.patch.object(owner, name, replacement))
         yield clock

@@ -1,7 +1,6 @@
 """Random drafts of an instance, calls on them as experiments, and how many calls the budget allows."""
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
@@ -9,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle import clock
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draftings import sampled_trees
@@ -177,9 +177,9 @@ def pace(subject: CalledAsSampler, context: Context) -> float:
         try:
             calls.completions(instance.floats, PACE_REQUESTS)
             while not took or (len(took) < PACE_CALLS and sum(took) < PACE_SECONDS):
-                started = time.perf_counter()
+                started = clock.now()
                 calls.completions(instance.floats, PACE_REQUESTS)
-                took.append(time.perf_counter() - started)
+                took.append(clock.now() - started)
             known[context.seed] = PACE_REQUESTS / max(min(took), 1e-9)
         except (ContractError, SubjectRaisedError):
             known[context.seed] = float("inf")

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle import clock
 from spec_oracle.audit import effort as shares
 from spec_oracle.audit.confirm import borne_out, confirm, describe, draws_needed, require_repeated
 from spec_oracle.audit.context import Context
@@ -210,10 +211,10 @@ class Ledger:
         if experiment.trace is None:
             raise NoEvidenceError("")
         left = (self.budget - self.seconds) / self.a_run if self.a_run else math.inf
-        started = time.perf_counter()
+        started = clock.now()
         most = int(min(max(left, LEAST_RUNS), self.most_runs))
         traced = experiment.trace(most, self.due + (OVERRUN - 1) * self.budget)
-        took = time.perf_counter() - started
+        took = clock.now() - started
         self.seconds += took
         self.runs += traced.runs
         if traced.runs:  # other work on the machine makes runs longer, never shorter

@@ -10,7 +10,6 @@ shown by then: docs/theory.md, "Statistics".
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle import clock
 from spec_oracle.audit.results import Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
@@ -101,7 +101,7 @@ class Sample:
 
     def draw(self, count: int) -> None:
         """Make ``count`` runs more; they may have fewer outcomes."""
-        started = time.monotonic()
+        started = clock.now()
         outcomes = self.many(count)
         cells = self.cells.of(outcomes)
         self.counts += np.bincount(cells, minlength=len(self.counts))
@@ -109,7 +109,7 @@ class Sample:
             self.impossible.update(
                 outcomes[number] for number in np.flatnonzero(self.law[cells] == 0).tolist()
             )
-        self.seconds += time.monotonic() - started
+        self.seconds += clock.now() - started
 
     def afresh(self) -> "Sample":
         """Return an empty sample of the same runs."""

@@ -5,13 +5,13 @@ processors, or of those before, always the same. Nothing is estimated, so one co
 reported with the probability of the residual, a constant, and another row are named in the result.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
+from spec_oracle import clock
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import rounding_of
@@ -39,18 +39,18 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
     if not cases:
         return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
     seed_all(context.seed)
-    ends = time.perf_counter() + ENGINE_REPORTS_SHARE * context.budget
+    ends = clock.now() + ENGINE_REPORTS_SHARE * context.budget
     known, unseen, tokens, draws = set[str](), list[str](), 0, 0
     tolerance = rounding_of(subject, context).a_token
     for number, case in enumerate(cases):
-        now = time.perf_counter()
+        now = clock.now()
         found = _Found(case, tolerance, now + (ends - now) / (len(cases) - number))
         wrong = found.wrong()
         draws, tokens = draws + found.draws, tokens + found.tokens
         if wrong:
             return failed(f"{case.label}: {wrong}", draws=draws, how=How.SAMPLED)
         known |= {*found.modes[: found.reports]}
-        if time.perf_counter() > ends:
+        if clock.now() > ends:
             unseen = [one.label for one in cases[number + 1 :]]
             break
     what = f"those {' or '.join(sorted(known))}" if known else "none are reported"
@@ -81,7 +81,7 @@ class _Found:
         """Look at completions; say what is wrong, "" if nothing is."""
         every, code = self.modes, self.case.code
         for number in range(ENGINE_REPORTS_TURNS * len(ENGINE_REPORTS)):
-            if number >= len(ENGINE_REPORTS) and time.perf_counter() > self.ends:
+            if number >= len(ENGINE_REPORTS) and clock.now() > self.ends:
                 break
             most = ENGINE_REPORTS[number % len(ENGINE_REPORTS)]
             with code.drafts.of(code.engine):

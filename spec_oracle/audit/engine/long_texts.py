@@ -7,7 +7,6 @@ and with the token first that an n-gram drafter proposes (`spec_oracle.statistic
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy
 
+from spec_oracle import clock
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -205,16 +205,15 @@ class _Read:
         """
         least = max(tokens_needed(ENGINE_LONG_TV, self.rate), wanted)
         self.phase, self.length, most = phase, phase.tokens, self.completions + phase.most
-        started, overrun = (time.process_time(), time.perf_counter()), ENGINE_LONG_OVERRUN
+        started = clock.now()
         order, tokens = _far_apart(len(self.cases)), self.evidence.tokens
         for number in count():
             self._add(self.cases[order[number % len(order)]], number + number // len(order))
             if len(self._scored_so_far) >= phase.together:
                 self._judge_together()
-            # Other work on the machine makes it slower, and is no reason to look at less.
-            took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
+            took = clock.now() - started
             came = self.evidence.tokens - tokens + sum(len(one.came) for one in self._scored_so_far)
-            is_late = took > seconds * (1 if came >= least else overrun)
+            is_late = took > seconds * (1 if came >= least else ENGINE_LONG_OVERRUN)
             is_enough = self.completions >= most or is_decided(self, self.rate)
             are_judged = self.evidence.tokens >= wanted or bool(self.ruled_out)
             if is_late or self.is_short or (is_enough and are_judged):

@@ -4,7 +4,6 @@ A completion keeps its seed, and every call continues where it ends, so that a p
 not reached comes up again with the same noise. One call cannot show what that does.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
@@ -12,6 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle import clock
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import at_looks
@@ -83,7 +83,7 @@ def over_several_calls(engine: KeyedSampler, context: Context) -> CheckResult:
     Where the rule's completions follow the law, enough of the engine's that are the same settle it; else
     others are sampled, and judged by themselves.
     """
-    rng, end = context.stream("sampler/calls/keys"), time.perf_counter() + context.budget
+    rng, end = context.stream("sampler/calls/keys"), clock.now() + context.budget
     by_engine, by_rule = called_by_keys(engine), by_keys(engine)
     law = reduce(np.outer, [TARGET] * TOKENS).reshape(-1)
 
@@ -95,7 +95,7 @@ def over_several_calls(engine: KeyedSampler, context: Context) -> CheckResult:
 
     of_rule = at_looks(on("the rule", by_rule), context, context.rate, CALLS_RULE_COMPLETIONS, 1)
     alike = 0
-    while of_rule.status is Status.PASSED and time.perf_counter() < end:
+    while of_rule.status is Status.PASSED and clock.now() < end:
         seeds = rng.integers(2**62, size=CALLS_KEYED_REQUESTS)
         if (_completions(by_engine, seeds) != _completions(by_rule, seeds)).any():
             break
@@ -104,7 +104,7 @@ def over_several_calls(engine: KeyedSampler, context: Context) -> CheckResult:
             power = f"detects a total variation of {CALLS_TV} with power {1 - DEFAULT_MISS}"
             return passed(f"{detail}; {power}", how=How.REPLAYED, alpha=context.rate, draws=alike)
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
-    left = replace(context, budget=max(end - time.perf_counter(), 0.0))
+    left = replace(context, budget=max(end - clock.now(), 0.0))
     return at_looks(on(what, by_engine), left, context.rate, CALLS_KEYED_REQUESTS, CALLS_KEYED_LOOKS)
 
 

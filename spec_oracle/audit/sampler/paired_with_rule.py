@@ -6,7 +6,6 @@ of them with probability ``miss`` at most. Samples alone would need n squared. R
 since the code may use its random numbers in another way: then samples decide.
 """
 
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from spec_oracle import clock
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import affordable, sampled_drafts
@@ -97,9 +97,9 @@ class PairedRows:
     def add(self, pair: Pair, count: int, rng: np.random.Generator) -> None:
         """Verify ``count`` more rows by both."""
         drafts = sampled_drafts(self.instance, count, rng)
-        started = time.perf_counter()
+        started = clock.now()
         code, rule = pair(drafts, rng)
-        self.seconds += time.perf_counter() - started
+        self.seconds += clock.now() - started
         self.rows += count
         self.differing += int((code.tokens != rule.tokens).any(axis=1).sum())
         self.lengths += np.bincount(code.lengths - 1, minlength=len(self.lengths))

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from spec_oracle import clock
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import NoEvidenceError
@@ -203,13 +204,13 @@ def confirm_breach(
         return
     drafts, chance = error.traced
     needed = math.ceil(-math.log(effort.CLAIM_PART * context.rate) / chance)
-    rng, end = context.stream("sampler/claimed breach"), time.perf_counter() + BREACH_SECONDS
+    rng, end = context.stream("sampler/claimed breach"), clock.now() + BREACH_SECONDS
     for _ in range(needed):
         try:
             if is_breach(code(drafts, code.generator(int(rng.integers(2**31))))):
                 return
         except ContractError:
             return
-        if chance < CERTAIN and time.perf_counter() > end:
+        if chance < CERTAIN and clock.now() > end:
             return
     raise NoEvidenceError(f"{needed:,} ordinary calls contradict a traced one, in which {error}")

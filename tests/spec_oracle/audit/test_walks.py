@@ -26,7 +26,7 @@ from tests.subjects import sampler
 ROOT = Path(spec_oracle.__file__).parent
 TRUSTED = {
     *("errors", "exact", "language_models", "optimum", "plain", "statistics", "threads", "toy"),
-    *("installed", "places", "validation"),
+    *("clock", "installed", "places", "validation"),
 }
 """Top-level modules and packages of `spec_oracle`."""
 TRACERS = {"audit/engine/tracer.py", "audit/sampler/tracer.py"}

@@ -25,6 +25,7 @@ class Clock:
         self.now = 0.0
         for name in ("process_time", "monotonic", "perf_counter"):
             monkeypatch.setattr(time, name, lambda: self.now)
+        monkeypatch.setattr("spec_oracle.clock.waited", lambda: 0.0)
 
 
 @pytest.fixture

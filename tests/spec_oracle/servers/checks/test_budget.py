@@ -53,6 +53,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = STARTED
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("spec_oracle.clock.waited", lambda: 0.0)
         monkeypatch.setattr(time, "sleep", self.pass_by)
 
     def pass_by(self, seconds):
