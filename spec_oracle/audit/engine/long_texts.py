@@ -23,7 +23,7 @@ from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.requests import counted, shown, with_remarks_of
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.tracer import generated_together
+from spec_oracle.audit.engine.tracer import EngineRequest, generated_together
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -288,7 +288,8 @@ class _Read:
         cases = [own[(own.index(case) + place) % len(own)] for place in range(size)]
         seeds = [self._seed(number + place // 2) for place in range(size)]
         with raising():
-            found = generated_together(code.engine, [one.prompt for one in cases], self.length, seeds)
+            asked = [EngineRequest(one.prompt, self.length) for one in cases]
+            found = generated_together(code, asked, seeds)
         checked = [code.checked(one, self.length, "generate_batch") for one in found]
         return [*zip(cases, checked, strict=True)]
 
