@@ -29,6 +29,8 @@ class RaggedEngine(TableEngine):
     seen: Callable[[int, int], tuple[int, int, int]] = lambda ahead, behind: (0, 0, 0)
     off: tuple[int, int, int] = (0, 0, 0)
     start: int = 0
+    limits_per_request: bool = False
+    keeps_refused: bool = False  # A state keeps its refused drafts where others of the batch drafted more.
 
     def verifying(self, context: Sequence[int]) -> Row:
         """Return the row of the target that verifies the token after a context."""
@@ -38,22 +40,29 @@ class RaggedEngine(TableEngine):
         return by_place(read, len(context) + shift)
 
     def generate_batch(
-        self, prompts: Sequence[Any], max_new_tokens: int, seeds: Sequence[int | None]
+        self, prompts: Sequence[Any], max_new_tokens: Any, seeds: Sequence[int | None]
     ) -> list[list[int]]:
         """Decode several requests together, a call of each at a time."""
+        limits = max_new_tokens if self.limits_per_request else [max_new_tokens] * len(prompts)
         uniforms = [self.source(seed) for seed in seeds]
-        texts = [list[int]() for _ in prompts]
-        while open_ := [number for number, text in enumerate(texts) if len(text) < max_new_tokens]:
+        texts, kept = [list[int]() for _ in prompts], [0] * len(prompts)
+        while open_ := [number for number, text in enumerate(texts) if len(text) < limits[number]]:
             lengths = [len(text) for text in texts]
+            rests = {number: limits[number] - lengths[number] for number in open_}
+            depths = {number: min(self.draft_length, rest - 1) for number, rest in rests.items()}
             for number in open_:
                 text, (least, most) = texts[number], (min(lengths), max(lengths))
                 context, drafts = [*prompts[number], *text], list[int]()
-                self.off = self.seen(len(text) - least, most - len(text))
+                shift, holes, lost = self.seen(len(text) - least, most - len(text))
+                self.off = (shift, holes + kept[number], lost)
                 self.start = len(context)
-                for _ in range(min(self.draft_length, max_new_tokens - len(text) - 1)):
+                for _ in range(depths[number]):
                     row = self.draft([*context, *drafts])
                     drafts.append(self.choose(row, uniforms[number](), seeds[number]))
-                text += self.verified(context, drafts, uniforms[number], seeds[number])
+                emitted = self.verified(context, drafts, uniforms[number], seeds[number])
+                if self.keeps_refused and len(drafts) < max(depths.values()):
+                    kept[number] = len(drafts) + 1 - len(emitted)
+                text += emitted
         self.off = (0, 0, 0)
         return texts
 
@@ -74,6 +83,18 @@ specimens_of("batch", engine=_ragged)(
     ragged_cache=(
         "E15: All caches are cut back to the least that a request of the batch accepted",
         lambda ahead, behind: (0, 0, ahead),
+    ),
+)
+specimens_of("batch", engine=engine)(
+    refused_kept_beside_longer_drafts=(
+        "E15: The state is kept after as many tokens as the longest draft of the batch has",
+        partial(RaggedEngine, limits_per_request=True, keeps_refused=True),
+    ),
+)
+specimens_of(engine=engine)(
+    batch_of_unlike_limits=(
+        "control: Each request has its own limit and its own draft length",
+        partial(RaggedEngine, limits_per_request=True),
     ),
 )
 specimens_of(engine=_ragged)(

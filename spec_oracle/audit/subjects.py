@@ -390,6 +390,8 @@ def _namesake(folder: Path, name: str) -> Path | None:
             loaded = sys.modules.get(name)
             where = [path for path in sys.path if path not in ("", str(folder))]
             spec = loaded.__spec__ if loaded else PathFinder.find_spec(name, where)
+            if spec is None and file.parent == folder:
+                return file  # The package is not installed: whatever asks for it would get this file.
             if spec is not None and spec.origin is not None and not file.samefile(spec.origin):
                 return file
     return None

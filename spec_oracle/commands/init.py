@@ -155,6 +155,7 @@ _LAYOUTS: Final[Mapping[Layout, str]] = {
     "chain": "a chain for each request, given as a tree",
     "tree": "a draft tree for each request",
     "one request": "one request at a time",
+    "batch of one": "one request at a time, as a batch of one",
 }
 
 
@@ -208,14 +209,22 @@ def _function(name: str, about: str, guessed: Guess, called: str) -> str:
         law = _DISTINCT if re.search(r"\bdraft_probs\b", values) else _TOP
         accepts = _ACCEPTS.format(name, law)
         return f"{_defined(name, given, about, body)}\n\n{accepts}  # TODO: {_LAWS}\n"
-    if guessed.layout != "one request":
+    if guessed.layout not in _OF_ONE:
         return _defined(name, f"{given}, *{keywords}" if options else given, about, body)
     one = name.replace("verify", "verify_one", 1)
+    sizes, more = _OF_ONE[guessed.layout]
     both = (
-        _defined(name, given, about, [f"return one_by_one({one}, {given})"]),
-        _defined(one, given, "Return the tokens that one request emits: of [L], [L, V], [L+1, V].", body),
+        _defined(name, given, about, [f"return one_by_one({one}, {given}{more})"]),
+        _defined(one, given, f"Return the tokens that one request emits: of {sizes}.", body),
     )
     return "\n\n".join(both)
+
+
+_OF_ONE: Final[Mapping[Layout, tuple[str, str]]] = {
+    "one request": ("[L], [L, V], [L+1, V]", ""),
+    "batch of one": ("[1, L], [1, L, V], [1, L+1, V]", ", is_batch=True"),
+}
+"""Layouts of functions that are called for each request: the sizes of their arrays, and how that is said."""
 
 
 def _defined(name: str, parameters: str, about: str, body: Sequence[str]) -> str:
@@ -282,8 +291,8 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
             arguments.append(one)
             continue
         arguments.append(replace(one, value=one.name))
-    result = guessed.result or ("from_padded(output)" if guessed.layout != "one request" else "output")
-    if guessed.array == "numpy" and guessed.layout != "one request":
+    result = guessed.result or ("output" if guessed.layout in _OF_ONE else "from_padded(output)")
+    if guessed.array == "numpy" and guessed.layout not in _OF_ONE:
         result = "output"
     call = [
         f"output = {called}(" if "output" in result else f"{called}(",

@@ -22,9 +22,9 @@ from spec_oracle.commands.names import Role, role_of
 from spec_oracle.commands.source import Function, FunctionSource, annotation_of, result_of
 from spec_oracle.contracts.sampler import signature_of
 
-Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request"]
+Layout: TypeAlias = Literal["flat", "padded", "chain", "tree", "one request", "batch of one"]
 """How a batch is laid out: end to end; in padded arrays; as chains that are given as trees; as trees; or by a
-call for each request."""
+call for each request, without the axis of requests or with one request along it."""
 
 _METHODS: Final = ("verify", "verify_tree", "forward", "__call__", "sample")
 _CONTRACT: Final = (names.TOKENS, names.DRAFT, names.TARGET)
@@ -196,6 +196,8 @@ def _layout(
             is_list = re.fullmatch(r"(\w+\.)*(list|Sequence)\[int\]", annotation_of(one), re.IGNORECASE)
             if len(sizes) == 1 or is_list or source.takes_one_request(one.name):
                 return "one request"
+            if sizes[:1] == ("1",) or (not sizes and source.takes_a_batch_of_one(one.name)):
+                return "batch of one"
         elif role in (names.DRAFT, names.TARGET) and len(sizes) == len(("length", "vocabulary")):
             return "one request"
     return "padded"

@@ -140,7 +140,10 @@ class FunctionSource:
         yield from (given.arg for given in call.keywords if given.arg and _is_name(given.value, name))
 
     def takes_one_request(self, name: str) -> bool:
-        """Whether the code reads an element of a parameter as one token: as the index into one row."""
+        """Whether the code reads a parameter as the tokens of one request, without an axis for requests.
+
+        One token is then the index into one row, or all tokens index as many rows by their places.
+        """
         nodes = list(ast.walk(self.tree))
         places, tokens = _counters(nodes), set[str]()
         for node in nodes:
@@ -152,10 +155,20 @@ class FunctionSource:
             if not isinstance(node, ast.Subscript):
                 continue
             *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if _is_name(last, name) and len(others) == 1 and "range(" in ast.unparse(others[0]):
+                return True
             is_token = _is_element(last, name) or (isinstance(last, ast.Name) and last.id in tokens)
             if is_token and all(isinstance(one, ast.Name) and one.id in places for one in others):
                 return True
         return False
+
+    def takes_a_batch_of_one(self, name: str) -> bool:
+        """Whether the code reads the first request of a parameter, and no other one."""
+        nodes = list(ast.walk(self.tree))
+        read = [one.slice for one in nodes if isinstance(one, ast.Subscript) and _is_name(one.value, name)]
+        firsts = {ast.unparse(one.elts[0] if isinstance(one, ast.Tuple) else one) for one in read}
+        calls = {ast.unparse(one) for one in nodes if isinstance(one, ast.Call)}
+        return firsts == {"0"} or (not firsts and f"{name}.squeeze(0)" in calls)
 
     def returned(self, seen: frozenset[Function] = frozenset()) -> list[Returned]:
         """Return the values that the last return statement returns; [] where nothing is returned.
@@ -264,22 +277,24 @@ def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: 
     ``written``: the parameters by role, of which a function that returns nothing writes into some. In the
     layout "one request" the result is a list of the tokens that it emits.
     """
-    of_one = layout == "one request"
+    of_one = layout in ("one request", "batch of one")
     if array == "numpy" and not of_one:
         return ""
     if not returned:
         return "" if of_one else _of_buffers(written)
+    if layout == "batch of one":
+        return _of_values(returned, of_one=True, row="[0]").replace("draft_tokens[:", "draft_tokens[0, :")
     return _of_trees(returned) if layout == "tree" else _of_values(returned, of_one=of_one)
 
 
-def _of_values(returned: Sequence[Returned], *, of_one: bool) -> str:
-    """Return the result of a function that returns values, of paths."""
+def _of_values(returned: Sequence[Returned], *, of_one: bool, row: str = "") -> str:
+    """Return the result of a function that returns values, of paths; tokens are in that row of theirs."""
     tokens, counts, nexts = _sorted(returned)
     if len(tokens) > 1 or len(counts) > 1 or any(_UNCLEAR & set(words_of(one.expression)) for one in tokens):
         return ""
     token, after = (found[0].access if found else "" for found in (tokens, nexts))
     if of_one:
-        return _of_one(token, counts, after)
+        return _of_one(f"{token}{row}" if token else "", counts, after)
     if not counts:
         return f"from_padded({token or after})" if len(returned) == 1 else ""
     accepted = _accepted(counts[0], "draft_tokens.shape[1]")

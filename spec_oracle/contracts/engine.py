@@ -186,6 +186,12 @@ class EngineCode:
             return bool(getattr(self.engine, "batch_invariant", False))
 
     @cached_property
+    def takes_limits(self) -> bool:
+        """Whether ``generate_batch`` takes a list of ``max_new_tokens``, one for each request."""
+        with raising():
+            return bool(getattr(self.engine, "limits_per_request", False))
+
+    @cached_property
     def chosen_length(self) -> int:
         """The draft length of an engine that has several, 0 of others."""
         with raising():

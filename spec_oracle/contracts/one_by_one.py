@@ -6,11 +6,20 @@ from typing import Any, TypeAlias
 from verifiers.arrays import Array, namespace
 
 VerifyOne: TypeAlias = Callable[[Array, Array, Array, Any], Sequence[Any]]
-"""([L], [L, V], [L+1, V], generator or uniforms [L+1]) -> the emitted token ids, 1 to L+1."""
+"""([L], [L, V], [L+1, V], generator or uniforms [L+1]) -> the emitted token ids, 1 to L+1.
+
+With ``is_batch`` the arrays are those of a batch of one: [1, L], [1, L, V], [1, L+1, V], [1, L+1].
+"""
 
 
 def one_by_one(
-    verify_one: VerifyOne, draft_tokens: Array, draft_probs: Array, target_probs: Array, randomness: Any
+    verify_one: VerifyOne,
+    draft_tokens: Array,
+    draft_probs: Array,
+    target_probs: Array,
+    randomness: Any,
+    *,
+    is_batch: bool = False,
 ) -> tuple[Array, Array]:
     """Verify the requests of a batch one after the other: [B, L], [B, L, V], [B, L+1, V].
 
@@ -21,8 +30,9 @@ def one_by_one(
     tokens = namespace(draft_tokens).full((batch, length + 1), -1)
     accepted = namespace(draft_tokens).zeros(batch, dtype=tokens.dtype)
     for request in range(batch):
-        given = randomness[request] if hasattr(randomness, "shape") else randomness
-        emitted = verify_one(draft_tokens[request], draft_probs[request], target_probs[request], given)
+        one = slice(request, request + 1) if is_batch else request
+        given = randomness[one] if hasattr(randomness, "shape") else randomness
+        emitted = verify_one(draft_tokens[one], draft_probs[one], target_probs[one], given)
         for place, token in enumerate(emitted):
             tokens[request, place] = token
         accepted[request] = len(emitted) - 1

@@ -37,6 +37,7 @@ AFTER_CONFIRMING_TV: Final = 0.2
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
 SMALL_VOCABULARY = 3
+UNLIKE_LIMITS: Final = 3  # Limits that requests of a batch have, for engines that take a list of limits.
 
 
 def batch(subject: EngineSubject, context: Context) -> CheckResult:
@@ -134,10 +135,16 @@ def _beside_last(requests: Requests, case: Case, every: Sequence[EngineRequest])
 def _requests(
     case: Case, cases: Sequence[Case], size: int, tokens: int, *, seeded: bool = False
 ) -> list[EngineRequest]:
-    """Return a batch: the prompt of the case, and the next ones of its engine."""
+    """Return a batch: the prompt of the case, and the next ones of its engine.
+
+    Where each request may have a limit of its own, it is that of the first one, and one or two tokens more.
+    """
     own = [other.prompt for other in cases if other.name == case.name]
-    first = own.index(case.prompt)
-    return [EngineRequest(own[(first + place) % len(own)], tokens, seeded) for place in range(size)]
+    first, unlike = own.index(case.prompt), UNLIKE_LIMITS if case.code.takes_limits else 1
+    return [
+        EngineRequest(own[(first + place) % len(own)], tokens + place % unlike, seeded)
+        for place in range(size)
+    ]
 
 
 def _same_in_any_batch(case: Case, rate: float) -> CheckResult:

@@ -23,7 +23,7 @@ from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.requests import counted, shown, with_remarks_of
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.tracer import generated_together
+from spec_oracle.audit.engine.tracer import EngineRequest, generated_together
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import Cause, CheckResult, Status, inconclusive, not_asked, remarked
 from spec_oracle.contracts import SubjectRaisedError, raising
@@ -64,6 +64,7 @@ ENGINE_LONG_BATCHES: Final = (2, 3, 5, 8)  # Sizes of batches whose completions 
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
 ENGINE_LONG_BATCH_COUNT: Final = 4000  # So many of these at most.
 ENGINE_LONG_BATCH_SHARE: Final = 0.3  # Share of the budget for them.
+ENGINE_LONGEST_BATCH_SHARE: Final = 0.1  # The same for batches of completions as long as those alone.
 
 _LAST = 6
 """Tokens that are shown before one that cannot be."""
@@ -117,14 +118,24 @@ def _unless_rows_are_wrong(
 
 
 def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
-    """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
-    rng = context.stream("engine/batch/long")
-    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch")
+    """Judge completions of batches of unlike requests: of several prompts, with seeds and without.
+
+    Thousands of tens of tokens come first; few, but as long as those alone, show what is late in a batch.
+    """
+    rng, rate = context.stream("engine/batch/long"), rate / 4
     batches = Phase(ENGINE_LONG_BATCH_TOKENS, ENGINE_LONG_BATCH_COUNT, ENGINE_MIDDLE_TOGETHER, least=0)
-    wanted = tokens_needed(ENGINE_LONG_TV, read.rate)  # however soon completions end
-    read.sample(_limited(batches, context.inputs.long), ENGINE_LONG_BATCH_SHARE * context.budget, wanted)
-    result = read.result()
-    return replace(result, detail=f"batches: {result.detail}")
+    wanted = tokens_needed(ENGINE_LONG_TV, rate)  # however soon completions end
+    phases = ((batches, ENGINE_LONG_BATCH_SHARE, wanted), (_long(), ENGINE_LONGEST_BATCH_SHARE, 0))
+    found = list[CheckResult]()
+    for phase, share, least in phases:
+        read = _Read(cases, tolerance, rate, rng, "generate_batch")
+        read.sample(_limited(phase, context.inputs.long), share * context.budget, least)
+        result = read.result()
+        if result.status is not Status.NOT_APPLICABLE:  # as where completions end soon
+            found.append(result)
+        if result.status is not Status.PASSED:
+            break
+    return with_remarks_of(replace(found[-1], detail=f"batches: {found[-1].detail}"), found)
 
 
 class Phase(NamedTuple):
@@ -287,7 +298,8 @@ class _Read:
         cases = [own[(own.index(case) + place) % len(own)] for place in range(size)]
         seeds = [self._seed(number + place // 2) for place in range(size)]
         with raising():
-            found = generated_together(code.engine, [one.prompt for one in cases], self.length, seeds)
+            asked = [EngineRequest(one.prompt, self.length) for one in cases]
+            found = generated_together(code, asked, seeds)
         checked = [code.checked(one, self.length, "generate_batch") for one in found]
         return [*zip(cases, checked, strict=True)]
 

@@ -70,7 +70,7 @@ def _alone_and_in_batches(cases: Sequence[Case], every: Sequence[Case]) -> Check
             asked = [(prompts[seed % len(prompts)], seed) for seed in itertools.islice(seeds, size)]
             with raising():
                 found = generated_together(
-                    code.engine, [one for one, _ in asked], tokens, [one for _, one in asked]
+                    code, [EngineRequest(one, tokens) for one, _ in asked], [one for _, one in asked]
                 )
             together = [code.checked(one, tokens, "generate_batch") for one in found]
             alone = [code.generated(prompt, tokens, seed) for prompt, seed in asked]

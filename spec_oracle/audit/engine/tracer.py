@@ -99,8 +99,7 @@ def asked_of(
                 found.append(as_list(getattr(engine, method)(list(one.prompt), one.tokens, **keywords)))
                 continue
             seeds = [seed() if one.seeded else None for one in requests]
-            prompts = [one.prompt for one in requests]
-            found += generated_together(engine, prompts, requests[0].tokens, seeds)
+            found += generated_together(code, requests, seeds, engine)
         return found
 
     every = [request for requests in calls for request in requests]
@@ -115,10 +114,17 @@ def asked_of(
 
 
 def generated_together(
-    engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
+    code: EngineCode, requests: Sequence[EngineRequest], seeds: Sequence[int | None], engine: Any = None
 ) -> list[list[Any]]:
-    """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
-    returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
+    """Return what ``engine``, that of ``code`` or a copy of it, generates for a batch.
+
+    Requests have limits of their own only if the engine takes a list of them. Raises `ContractError` for
+    what cannot be a batch.
+    """
+    engine = code.engine if engine is None else engine
+    limits: Any = [one.tokens for one in requests] if code.takes_limits else requests[0].tokens
+    prompts = [list(one.prompt) for one in requests]
+    returned = as_list(engine.generate_batch(prompts, limits, list(seeds)))
     if len(returned) != len(prompts):
         raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
     return [as_list(completion) for completion in returned]

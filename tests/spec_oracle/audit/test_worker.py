@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, SubjectVerdict
+from spec_oracle.audit import AuditOptions, SubjectVerdict, subjects
 from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.options import Isolation
+from spec_oracle.errors import InvalidInputError
 from tests.strategies import by_day
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
@@ -99,6 +100,14 @@ def test_a_file_with_the_name_of_a_package_of_ours_is_named(tmp_path, monkeypatc
     assert {check.detail for check in hidden.checks} == {hidden.error}
     assert "Traceback" not in hidden.code.output
     assert (right.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 3)
+
+
+def test_a_file_with_the_name_of_a_package_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(subjects, "OUR_MODULES", ("not_there",))
+    file = tmp_path / "not_there.py"
+    file.write_text(RIGHT)
+    with pytest.raises(InvalidInputError, match=r"not_there.py in this folder has the name of the package"):
+        subjects.imported(f"{file}:verify")
 
 
 def test_the_command_says_so_in_one_line(tmp_path):

@@ -191,6 +191,15 @@ SIGNATURES = {
             "returns": "[*output[0], output[1]]",
         },
     ),
+    "one_request:assisted": (
+        "one request at a time, as a batch of one; torch",
+        {
+            "candidate_input_ids": "drafted tokens: draft_tokens",
+            "candidate_logits": "draft logits: logits_of(draft_probs)",
+            "new_logits": "target logits: logits_of(target_probs)",
+            "returns": "output[0][0][: output[1] + 1]",
+        },
+    ),
 }
 """What is printed for each parameter."""
 
@@ -213,12 +222,14 @@ DEFECTS = {
     "one_request:verify_draft": ("if num_accepted < len(draft_tokens):", "if num_accepted < 0:"),
     "one_request:speculative_step": ("np.maximum(p[i] - q[i], 0)", "np.maximum(p[i], 0)"),
     "one_request:accept": ("torch.multinomial(p[-1], 1)", "torch.multinomial(p[0], 1)"),
+    "one_request:assisted": ("(p_next - q[:, n_matches])", "p_next"),
 }
 """The functions whose adapters can be audited, and a defect of each."""
 
 OF_DAY = (
     *("vllm_like:rejection_sample", "vllm_like:RejectionSampler", "sglang_like:chain_speculative_sampling"),
     *("trees_like:verify_by_parents", "lmdeploy_like:RejectionSampling", "one_request:verify_draft"),
+    "one_request:assisted",
 )
 """One of each layout, and one with an object that is filled in by hand."""
 

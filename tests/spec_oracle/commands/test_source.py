@@ -66,6 +66,28 @@ def by_counter(draft_tokens, draft_probs, target_probs, rng):
         place += 1
 
 
+def by_places(draft_tokens, draft_probs, target_probs, rng):
+    places = np.arange(len(draft_tokens))  # noqa: F821
+    ratio = target_probs[np.arange(len(draft_tokens)), draft_tokens] / draft_probs[places, draft_tokens]  # noqa: F821
+    return (rng.random(len(ratio)) < ratio).cumprod().sum()
+
+
+def by_first_request(draft_tokens, draft_probs, target_probs, rng):
+    for place in range(draft_tokens.shape[1]):
+        token = draft_tokens[0, place]
+        if rng.random() * draft_probs[0, place, token] > target_probs[0, place, token]:
+            return
+
+
+def squeezed(draft_tokens, draft_probs, target_probs, rng):
+    for token in draft_tokens.squeeze(0):
+        rng.random(token)
+
+
+def of_a_batch_of_one(draft_tokens, draft_probs, target_probs, rng):
+    """Verify draft_tokens [1, L]."""
+
+
 class Reader:
     def forward(self, inputs):
         self.check(inputs)
@@ -121,6 +143,10 @@ def test_an_array_is_no_object_with_a_device():
         (by_counter, "one request"),
         (annotated, "one request"),
         (of_one_request, "one request"),
+        (by_places, "one request"),
+        (by_first_request, "batch of one"),
+        (squeezed, "batch of one"),
+        (of_a_batch_of_one, "batch of one"),
         (end_to_end, "flat"),
     ],
 )
@@ -175,6 +201,18 @@ def test_returned_values_become_the_result(code, of_batches, of_one):
     returned = returning(code)
     assert result_of(returned, {}, "torch", "padded") == of_batches
     assert result_of(returned, {}, "torch", "one request") == of_one
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ("valid_tokens, n_matches", "output[0][0][: output[1] + 1]"),
+        ("n_accepted, next_token", "[*draft_tokens[0, :output[0]], output[1]]"),
+        ("output_ids", "output[0]"),
+    ],
+)
+def test_returned_values_of_a_batch_of_one_become_the_tokens_of_its_request(code, result):
+    assert result_of(returning(code), {}, "torch", "batch of one") == result
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,24 @@ def _made(seed: object = None) -> np.random.Generator:
     return generator
 
 
+class _OfLegacy(type):
+    """Whatever was made as a ``RandomState`` is an object of the class in its place, too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _legacy)
+
+
+_legacy: Final = np.random.RandomState
+
+
+class _LegacyMade(np.random.RandomState, metaclass=_OfLegacy):
+    """The same as `_made`, for those who make a ``RandomState``."""
+
+    def __init__(self, seed: object = None) -> None:
+        super().__init__(seed_of(seed))  # type: ignore[arg-type]  # whatever the code gives
+        note_seed(self, seed)
+
+
 def _seeded(self: np.random.RandomState, seed: object = None) -> None:
     _really_seed(self, seed_of(seed))
     if self is not _stand_in:
@@ -249,7 +267,7 @@ def _functions() -> dict[str, object]:
     """Return methods of a generator, which stand in for the functions of the module."""
     functions = {name: getattr(_stand_in, name) for name in _NAMES}
     aliases = {name: getattr(_stand_in, other) for name, other in _ALIASES.items()}
-    return {**functions, **aliases, "default_rng": _made}
+    return {**functions, **aliases, "default_rng": _made, "RandomState": _LegacyMade}
 
 
 def _bits(dtype: DTypeLike) -> int:

@@ -384,6 +384,31 @@ class Together(Right):
         return [self.generate(p, max_new_tokens, s) for p, s in zip(prompts, seeds, strict=True)]
 
 
+class UnlikeLimits(Right):
+    """Takes a list of limits, one for each request of a batch."""
+
+    limits_per_request = True
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        return [self.generate(*one) for one in zip(prompts, max_new_tokens, seeds, strict=True)]
+
+
+class LimitOfTheFirst(UnlikeLimits):
+    """Decodes a batch up to the limit of its first request."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        return super().generate_batch(prompts, [max_new_tokens[0]] * len(prompts), seeds)
+
+
+class RowsOfTheLongest(UnlikeLimits):
+    """A request with a smaller limit than another one of its batch goes on from another text."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        most = max(max_new_tokens)
+        read = [[*p, 0] if n < most else p for p, n in zip(prompts, max_new_tokens, strict=True)]
+        return super().generate_batch(read, max_new_tokens, seeds)
+
+
 class Seeded(Together):
     """Gives each request a generator of its own, whether alone or in a batch."""
 

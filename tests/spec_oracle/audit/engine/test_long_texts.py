@@ -126,7 +126,34 @@ class LateBatches(Batches):
     alone = LateAndEndsSoon
 
 
-@pytest.mark.parametrize(("engine", "status"), [(Batches, Status.PASSED), (LateBatches, Status.FAILED)])
+class LongBatches(engines.Right):
+    """Completions that do not end, and right ones of batches."""
+
+    alone = engines.Right
+    generate_batch = Batches.generate_batch
+
+
+class EndsABlock(engines.Right):
+    """Every draft is accepted once there are 64 tokens, a block of a cache."""
+
+    def target(self, context, emitted):
+        text = [*context, *emitted]
+        return self.draft_probs(text) if len(text) > 64 else self.next_token_probs(text)
+
+
+class BlocksOfBatches(LongBatches):
+    alone = EndsABlock
+
+
+@pytest.mark.parametrize(
+    ("engine", "status"),
+    [
+        (Batches, Status.PASSED),
+        (LateBatches, Status.FAILED),
+        (LongBatches, Status.PASSED),
+        (BlocksOfBatches, Status.FAILED),
+    ],
+)
 def test_what_breaks_behind_the_traced_tokens_is_found_in_batches_too(engine, status):
     found = long_batches(of_engine(engine()).cases(CONTEXT), 1e-9, CONTEXT, 1e-7)
     assert found.status is status

@@ -47,3 +47,23 @@ def accept(draft_ids: list[int], draft_logits, target_logits: torch.Tensor):
         accepted_ids.append(drafted)
     next_id = torch.multinomial(p[-1], 1).item()
     return accepted_ids, next_id
+
+
+def assisted(
+    candidate_input_ids: torch.Tensor,  # [1, L]
+    candidate_logits: torch.Tensor,  # [1, L, V]
+    new_logits: torch.Tensor,  # [1, L + 1, V]
+):
+    """Return the emitted tokens of a batch of one, and how many drafts are accepted."""
+    q, p = candidate_logits.softmax(-1), new_logits.softmax(-1)
+    n_matches = 0
+    for x in candidate_input_ids[0]:
+        if torch.rand((), dtype=p.dtype) * q[0, n_matches, x] >= p[0, n_matches, x]:
+            break
+        n_matches += 1
+    p_next = p[:, n_matches]
+    if n_matches < candidate_input_ids.shape[1]:
+        p_next = (p_next - q[:, n_matches]).clamp(min=0)
+    sampled = torch.multinomial(p_next, num_samples=1)
+    valid_tokens = torch.cat([candidate_input_ids[:, :n_matches], sampled], dim=-1)
+    return valid_tokens, n_matches
