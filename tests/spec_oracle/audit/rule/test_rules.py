@@ -70,6 +70,10 @@ def test_every_rule_is_lossless(name, options):
     assert report.exit_code == 0
     assert found.total_variation < 1e-12
     assert -1e-9 < found.headroom < 0.5
+    of_first_call = any(
+        "those of the first call" in note for check in found.checks for note in check.remarks.notes
+    )
+    assert of_first_call == isinstance(verifiers.get(name), StatefulVerifier)
 
 
 def test_a_rule_for_one_path_is_run_on_one_path_of_an_instance_of_several():
