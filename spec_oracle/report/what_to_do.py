@@ -44,6 +44,7 @@ _CONTRACTS: Final = {
     "sampler": " (if it takes several paths, add --num-paths K), or let "
     "`spec-oracle init {0.subject}` write an adapter",
     "engine": "{1}; docs/guide/audit-your-engine.md has it",
+    "rule": "{1}; docs/guide/write-a-verifier.md has it",
 }
 """What else to do about a broken contract, by kind of subject."""
 
@@ -90,7 +91,8 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
         is_raised = first.detail.startswith("raised ")
-        asked = "mend what raises, or how it is called" if is_raised else "return what the contract asks for"
+        asked = f"{'do' if subject.kind == 'rule' else 'return'} what the contract asks for"
+        asked = "mend what raises, or how it is called" if is_raised else asked
         return command_for(subject, command, do.split()) if do else f"{asked}{form}"
     if first.status is Status.FAILED or _raised(first):
         return _look(subject, first, do if is_record else "")
