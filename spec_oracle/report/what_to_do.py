@@ -198,14 +198,19 @@ def _budget(check: CheckResult, command: str) -> int:
 
 
 def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:
-    """Return the command that made the report, for one subject, with another option; without files."""
+    """Return the command that made the report, for one subject, with other options; without files.
+
+    What is declared of other axes by ``--only`` stays.
+    """
     words = shlex.split(command)
     is_ours = words[:1] == ["spec-oracle"] and words[1:2] and words[1] in _COMMANDS
     name, options = (words[1], words[2:]) if is_ours else ("audit", [])
     while options and not options[0].startswith("-"):  # the subjects
         options.pop(0)
-    for option in (*_OF_FILES, *(word for word in added if word.startswith("--"))):
-        while option in options:
-            at = options.index(option)
+    dropped = {*_OF_FILES, *(word for word in added if word.startswith("--"))}
+    axes = {word.partition("=")[0] for word in added}
+    for at in reversed(range(len(options))):
+        axis = "".join(options[at + 1 : at + 2]).partition("=")[0]
+        if options[at] in dropped and (options[at] != "--only" or axis in axes):
             del options[at : at + 2]
     return shlex.join(["spec-oracle", name, subject.subject, *options, *added])

@@ -165,6 +165,11 @@ def test_a_failure_has_its_place_its_command_and_lines_of_what_to_do():
             "if it is so: spec-oracle audit mine:verify --only layouts=a,b",
         ),
         (
+            undecided("layout sliced: raised RuntimeError: no", remarks=Remarks(do="--only layouts=a")),
+            "spec-oracle audit mine:verify --only paths=2 --only layouts=a,b --seed 1",
+            "if it is so: spec-oracle audit mine:verify --only paths=2 --seed 1 --only layouts=a",
+        ),
+        (
             undecided("it does not show whether it drafts", remarks=Remarks(do="--assume-speculating")),
             "",
             "if it is so: spec-oracle audit mine:verify --assume-speculating",
