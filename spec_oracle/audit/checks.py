@@ -126,6 +126,7 @@ def run_check(
     except SubjectRaisedError as error:
         is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
         result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
+        result = replace(result, remarks=Remarks(do="leave out --exact" * is_type))
     except TooSlowError as error:
         result = CheckResult("", Status.NOT_RUN, str(error), remarks=Remarks(do=error.do))
     # Without its output, a check that does not compare distributions says nothing of the distribution.

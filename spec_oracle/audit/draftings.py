@@ -16,6 +16,11 @@ from spec_oracle.toy import Instance
 from verifiers import ROOT, Drafts, Siblings
 
 FIGURES_OF_TREES: Final = "tokens per call and optimum are those of one kind of draft trees: {}"
+FIGURES_OF_FIRST_CALL: Final = (
+    "tokens per call and optimum are those of the first call of a completion: later calls may emit fewer"
+)
+"""Of a rule that keeps a state."""
+
 
 _FEW: Final = ("flat", "reversed", "zeros")
 """Instances on which trees are tried where a run takes long; on the last one tokens have no probability."""

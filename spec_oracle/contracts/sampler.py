@@ -302,6 +302,10 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
         if not isinstance(verdict, Verdict):
             must = "it must return a Verdict (node [B], next_token [B], drafts)"
             raise ContractError(f"verify returned {_described(verdict)}; {must}")
+        for name, value in (("node", verdict.node), ("next_token", verdict.next_token)):
+            if not hasattr(value, "shape"):
+                must = "it must be an array int [B], a number for each request"
+                raise ContractError(f"verify returned a Verdict with {name} {_described(value)}; {must}")
         return verdict.emitted, verdict.num_accepted
 
     vars(verify)[SOURCE] = verifier.verify

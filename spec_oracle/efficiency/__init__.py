@@ -53,7 +53,8 @@ class Efficiency:
 
     ``block_efficiency`` in tokens per call; ``accepted_length`` P(tau = 0..L); ``optimum`` is the entry of
     ``optima`` that bounds this verifier: with carry-over for those that carry a state. On draft trees it is
-    that of any rule on such a ``tree``, and ``optima`` are None.
+    that of any rule on such a ``tree``, and ``optima`` are None. Of a rule that ``carries_state`` they are
+    those of its first call.
     """
 
     file: str
@@ -64,6 +65,7 @@ class Efficiency:
     optima: Optima
     optimum: Number
     tree: DraftTrees | None = None
+    carries_state: bool = False
 
     def __repr__(self) -> str:
         """Return the figures in a line."""
@@ -121,7 +123,8 @@ def efficiencies(
             law = tree.law(name, verifier, instance, exact=exact, array=array)
             optima, best = Optima(), on_trees
         figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
-        results.append(Efficiency(file, name, *figures, optima, best, tree))
+        carries_state = isinstance(verifier, StatefulVerifier)
+        results.append(Efficiency(file, name, *figures, optima, best, tree, carries_state))
         note(results[-1])
     return results
 

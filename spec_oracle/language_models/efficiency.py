@@ -63,11 +63,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class PairEfficiency:
-    """Figures of a pair of models, verifier by verifier after each prompt; ``left_out`` says what and why."""
+    """Figures of a pair of models, verifier by verifier after each prompt; ``left_out`` says what and why.
+
+    Those of ``carrying`` verifiers, which keep a state, are of their first call after a prompt.
+    """
 
     title: str
     rows: tuple[PromptEfficiency, ...]
     left_out: tuple[str, ...] = ()
+    carrying: tuple[str, ...] = ()
 
     def summaries(self) -> list[Summary]:
         """Return the figures over all prompts, verifier by verifier."""
@@ -89,9 +93,15 @@ def _summary(name: str, rows: Sequence[PromptEfficiency]) -> Summary:
 def pair_efficiency(title: str, names: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> PairEfficiency:
     """Return the figures of the named verifiers from the rows of a sweep over prompts."""
     rows = [PromptEfficiency(**figures) for cell in cells for figures in cell["figures"]]
-    missing = [name for name in names if name not in {row.verifier for row in rows}]
+    known = {row.verifier for row in rows}
+    missing = [name for name in names if name not in known]
+    carrying = tuple(name for name in names if name in known and _carries_state(name))
     left_out = tuple(f"{name}: its plan spans more than {MAX_PLAN_TUPLES:,} draft tuples" for name in missing)
-    return PairEfficiency(title, tuple(rows), left_out)
+    return PairEfficiency(title, tuple(rows), left_out, carrying)
+
+
+def _carries_state(name: str) -> bool:
+    return isinstance(named_verifier(name), StatefulVerifier)
 
 
 def prompt_efficiencies(

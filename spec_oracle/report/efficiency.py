@@ -1,11 +1,12 @@
 """Block efficiency of verifiers, on instances and on language models, and the optima that bound it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from spec_oracle.arrays import Json
+from spec_oracle.audit.draftings import FIGURES_OF_FIRST_CALL
 from spec_oracle.efficiency import Efficiency, is_lossless, marked
 from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.optimum import Optimum
@@ -40,7 +41,14 @@ def _tables(results: Sequence[Efficiency]) -> Iterator[Table]:
             title += f"{short(best.block_transport, 6)} with carry-over"
         else:
             title += f"{short(first.optimum, 6)} on draft trees ({first.tree})"
-        yield Table(HEAD, [cells(result) for result in mine], (1, 2, 4, 5, 6), title)
+        below = first_call(result.verifier for result in mine if result.carries_state)
+        yield Table(HEAD, [cells(result) for result in mine], (1, 2, 4, 5, 6), title, below)
+
+
+def first_call(names: Iterable[str]) -> str:
+    """Say that the figures of the named rules, which keep a state, are those of a first call."""
+    said = ", ".join(names)
+    return f"{said}: {FIGURES_OF_FIRST_CALL}." if said else ""
 
 
 def _data(results: Sequence[Efficiency]) -> list[dict[str, Json]]:
@@ -126,7 +134,8 @@ def _pair_cells(result: PairEfficiency) -> Iterator[tuple[str, ...]]:
 def _pair_tables(result: PairEfficiency) -> Iterator[Table]:
     """Yield the table; notes say how far the proven bounds may exceed the optima, and what is missing."""
     gaps = [row.gap for row in result.rows if row.gap is not None]
-    notes = [f"Left out: {reason}." for reason in result.left_out]
+    notes = [said] if (said := first_call(result.carrying)) else []
+    notes += [f"Left out: {reason}." for reason in result.left_out]
     if gaps:
         notes.insert(0, f"Optimum: a proven bound, attained to {short(max(gaps), 2)} tokens on every prompt.")
     yield Table(PAIR_HEAD, list(_pair_cells(result)), range(1, 7), result.title, "\n\n".join(notes))

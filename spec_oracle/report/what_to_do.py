@@ -44,6 +44,7 @@ _CONTRACTS: Final = {
     "sampler": " (if it takes several paths, add --num-paths K), or let "
     "`spec-oracle init {0.subject}` write an adapter",
     "engine": "{1}; docs/guide/audit-your-engine.md has it",
+    "rule": "{1}; docs/guide/write-a-verifier.md has it",
 }
 """What else to do about a broken contract, by kind of subject."""
 
@@ -90,7 +91,8 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
         is_raised = first.detail.startswith("raised ")
-        asked = "mend what raises, or how it is called" if is_raised else "return what the contract asks for"
+        asked = f"{'do' if subject.kind == 'rule' else 'return'} what the contract asks for"
+        asked = "mend what raises, or how it is called" if is_raised else asked
         return command_for(subject, command, do.split()) if do else f"{asked}{form}"
     if first.status is Status.FAILED or _raised(first):
         return _look(subject, first, do if is_record else "")
@@ -196,14 +198,19 @@ def _budget(check: CheckResult, command: str) -> int:
 
 
 def command_for(subject: SubjectReport, command: str, added: Sequence[str]) -> str:
-    """Return the command that made the report, for one subject, with another option; without files."""
+    """Return the command that made the report, for one subject, with other options; without files.
+
+    What is declared of other axes by ``--only`` stays.
+    """
     words = shlex.split(command)
     is_ours = words[:1] == ["spec-oracle"] and words[1:2] and words[1] in _COMMANDS
     name, options = (words[1], words[2:]) if is_ours else ("audit", [])
     while options and not options[0].startswith("-"):  # the subjects
         options.pop(0)
-    for option in (*_OF_FILES, *(word for word in added if word.startswith("--"))):
-        while option in options:
-            at = options.index(option)
+    dropped = {*_OF_FILES, *(word for word in added if word.startswith("--"))}
+    axes = {word.partition("=")[0] for word in added}
+    for at in reversed(range(len(options))):
+        axis = "".join(options[at + 1 : at + 2]).partition("=")[0]
+        if options[at] in dropped and (options[at] != "--only" or axis in axes):
             del options[at : at + 2]
     return shlex.join(["spec-oracle", name, subject.subject, *options, *added])

@@ -142,6 +142,9 @@ def test_efficiency_text_shows_share_and_headroom(capsys, example):
     _, out, _ = run(capsys, "efficiency", example, "--verifier", "token", "--verifier", "block")
     assert "95.00 %" in out
     assert "100.00 %" in out
+    assert "first call" not in out
+    _, out, _ = run(capsys, "efficiency", example, "--verifier", "token", "--verifier", "greedy_block")
+    assert "\n\ngreedy_block: tokens per call and optimum are those of the first call of a completion" in out
 
 
 def test_optimum_prints_values_and_checked_certificates(capsys, example):

@@ -16,7 +16,14 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.draftings import DEPTH, FIGURES_OF_TREES, PATHS, ToyDrafts, cases_on_trees
+from spec_oracle.audit.draftings import (
+    DEPTH,
+    FIGURES_OF_FIRST_CALL,
+    FIGURES_OF_TREES,
+    PATHS,
+    ToyDrafts,
+    cases_on_trees,
+)
 from spec_oracle.audit.exact_comparison import is_wrong, judge_laws, never_happened, scope_of
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Remarks, Status
@@ -62,6 +69,7 @@ def joint(subject: RuleSubject, context: Context) -> CheckResult:
     ]
     scope += [f"not run in this time: {'; '.join(too_slow)}; raise --budget"] if too_slow else []
     notes = [FIGURES_OF_TREES.format(shown)] * (shown != PATHS)
+    notes += [FIGURES_OF_FIRST_CALL] * subject.carries_state
     do = "--budget" if too_slow else ""
     of_kind = {case.name: law for case, law in laws.items() if case.kind == shown}
     findings, remarks = replace(found.findings, laws=of_kind), Remarks(tuple(scope), tuple(notes), do=do)

@@ -1,8 +1,9 @@
 """How much of a design was tried, in words, and the check result that it adds up to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Final
 
 from spec_oracle.audit import effort
@@ -70,8 +71,30 @@ class Extent:
         """Return the option by which a user declares that the code need not take a value, "" for none."""
         if axis not in NAMES:
             return ""
-        taken = ",".join(str(value) for value in self.design.axes[axis] if value != refused)
+        return self._only(axis, [refused])
+
+    def _only(self, axis: str, refused: Collection[AxisValue]) -> str:
+        taken = ",".join(map(str, sorted({*self.design.axes[axis]} - {*refused})))
         return f"--only {NAMES[axis]}={taken}"
+
+    def declarations(self, taken: Sequence[Shape], raised: Sequence[Shape]) -> str:
+        """Return the options that declare why code raised, by the values of one axis or two; "" for none.
+
+        No shape that was ``taken`` has a value that they leave out, and each one that ``raised`` has one.
+        """
+        refused = dict[str, set[AxisValue]]()
+        for axis in NAMES.keys() & self.design.axes:
+            known, wrong = ({getattr(shape, axis) for shape in shapes} for shapes in (taken, raised))
+            if (left := wrong - known) and not left.issuperset(self.design.axes[axis]):
+                refused[axis] = left
+        reasons = (
+            axes
+            for axes in (*combinations(refused, 1), *combinations(refused, 2))
+            if all(any(getattr(shape, axis) in refused[axis] for axis in axes) for shape in raised)
+        )
+        # Few axes first, then few values: others raised by chance, where few shapes have them.
+        fewest = min(reasons, key=lambda axes: (len(axes), sum(len(refused[a]) for a in axes)), default=())
+        return " ".join(self._only(axis, refused[axis]) for axis in NAMES if axis in fewest)
 
 
 def listed(values: Axes) -> str:
@@ -127,6 +150,7 @@ def step_of_a_part(found: CheckResult) -> str:
 
 def _open(tried: TriedShapes, extent: Extent, context: Context) -> tuple[str, str]:
     """Say what leaves the check open, values not tried or shapes at which the code raised; what to do."""
+    shapes = [*(place.shape for place in tried.traced), *tried.sampled]
     if tried.refused:
         (axis, value), reason = next(iter(tried.refused.items()))
         do = extent.declaration(axis, value)
@@ -134,8 +158,9 @@ def _open(tried: TriedShapes, extent: Extent, context: Context) -> tuple[str, st
         return f"{listed({axis: [value]})}: {reason}; {how}", do
     if tried.raised:
         shape, reason = tried.raised[0]
-        return f"the code raised at {len(tried.raised)} input shapes, first at {shape}: {reason}", ""
-    shapes = [*(place.shape for place in tried.traced), *tried.sampled]
+        do = extent.declarations(shapes, [one for one, _ in tried.raised])
+        how = f"; if it need not take these, declare what it takes: {do}" if do else ""
+        return f"the code raised at {len(tried.raised)} input shapes, first at {shape}: {reason}{how}", do
     missing = extent.missing(shapes)
     if not missing or context.shapes.most is not None:
         return "", ""

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,6 +70,16 @@ def test_counterexamples_are_small():
     shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
     assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
     assert shown.file is None
+
+
+@pytest.mark.parametrize("seconds", [3, 10, 30])
+def test_a_search_that_runs_out_of_time_shows_what_it_found(monkeypatch, seconds):
+    """Hypothesis judges the smallest instance once more, when the time is over."""
+    clock = SimpleNamespace(process_time=count().__next__)  # a second for each instance
+    monkeypatch.setattr("spec_oracle.audit.counterexample.time", clock)
+    monkeypatch.setattr("spec_oracle.audit.counterexample.SEARCH_SECONDS", seconds)
+    shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
+    assert shown.total_variation > 0
 
 
 def test_what_samples_show_is_no_fraction():

@@ -8,6 +8,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.report import AUDIT_FORMATS
 from tests.strategies import at_night, by_day
 from tests.subjects import checks_of
 from verifiers import ROOT, Verdict
@@ -124,8 +125,10 @@ class WantsFloats(Rule):
 
 
 def test_code_that_takes_no_rationals_is_told_what_it_is_given():
-    (found,) = audit(WantsFloats, options=EXACT).subjects
+    report = audit(WantsFloats, options=EXACT)
+    (found,) = report.subjects
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "test_rationals.py:" in joint.detail
     assert "--exact gives it arrays of rationals" in joint.detail
+    assert "do: leave out --exact\n" in AUDIT_FORMATS["text"](report)

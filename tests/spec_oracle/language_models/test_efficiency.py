@@ -41,6 +41,7 @@ def test_trees_that_are_too_large_are_named_in_the_table(monkeypatch):
     for text in (report.PAIR_FORMATS["text"](result), report.PAIR_FORMATS["markdown"](result)):
         assert "not enumerated" in text
         assert "Left out: block_transport" in text
+        assert "\n\ngreedy_multipath_carry, greedy_block: tokens per call and optimum are" in text
 
 
 def test_more_than_the_optimum_is_an_error(monkeypatch):

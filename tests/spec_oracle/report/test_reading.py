@@ -165,6 +165,11 @@ def test_a_failure_has_its_place_its_command_and_lines_of_what_to_do():
             "if it is so: spec-oracle audit mine:verify --only layouts=a,b",
         ),
         (
+            undecided("layout sliced: raised RuntimeError: no", remarks=Remarks(do="--only layouts=a")),
+            "spec-oracle audit mine:verify --only paths=2 --only layouts=a,b --seed 1",
+            "if it is so: spec-oracle audit mine:verify --only paths=2 --seed 1 --only layouts=a",
+        ),
+        (
             undecided("it does not show whether it drafts", remarks=Remarks(do="--assume-speculating")),
             "",
             "if it is so: spec-oracle audit mine:verify --assume-speculating",
@@ -211,6 +216,7 @@ def test_a_broken_contract_has_a_do_line_and_a_pass_has_none():
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
     assert "if it takes several paths, add --num-paths K" in what_to_do(broken)
     assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
+    assert what_to_do(replace(broken, kind="rule")).startswith("do what the contract asks for")
     raised = replace(broken, checks=(replace(broken.checks[0], detail="raised ValueError: no (at a.py:1)"),))
     assert what_to_do(raised).startswith("mend what raises, or how it is called (if it takes")
     assert what_to_do(one()) == ""

@@ -16,6 +16,7 @@ from spec_oracle.audit.results import Cause
 from spec_oracle.audit.subjects import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.report.what_to_do import what_to_do
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
 from tests.subjects import only
@@ -70,6 +71,10 @@ def test_every_rule_is_lossless(name, options):
     assert report.exit_code == 0
     assert found.total_variation < 1e-12
     assert -1e-9 < found.headroom < 0.5
+    of_first_call = any(
+        "those of the first call" in note for check in found.checks for note in check.remarks.notes
+    )
+    assert of_first_call == isinstance(verifiers.get(name), StatefulVerifier)
 
 
 def test_a_rule_for_one_path_is_run_on_one_path_of_an_instance_of_several():
@@ -344,6 +349,11 @@ class DecidesForOne:
         return Verdict.on_paths(drafts, none, none, token)
 
 
+class NumbersOfOne:
+    def verify(self, drafts, decisions):
+        return Verdict(ROOT, 0, drafts)
+
+
 class Raises(ReturnsNothing):
     def verify(self, drafts, decisions):
         raise KeyError("no such place")
@@ -356,11 +366,13 @@ class Raises(ReturnsNothing):
         (OneTokenForAll, "verify decided for 1 request, the batch has 8"),
         (DecidesForOneTree, "verify decided for 1 request, the batch has 8: decide for all requests at once"),
         (DecidesForOne, "verify decided for 1 request, the batch has 8: decide for all requests at once"),
+        (NumbersOfOne, "verify returned a Verdict with node int -1; it must be an array int [B]"),
         (Raises, "it is called as verify(drafts, decisions)"),
     ],
 )
 def test_a_rule_that_returns_no_verdict_is_broken(rule, says):
     report = audit(rule, options=ONLY_JOINT)
+    assert what_to_do(only(report)).endswith("; docs/guide/write-a-verifier.md has it")
     assert (only(report).verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
     assert says in status_of(only(report), "joint").detail
 

@@ -64,6 +64,25 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
     assert "declared: the code takes only layout contiguous; no other was tried" in declared.remarks.scope
 
 
+def for_toys(x, q, p, rng):
+    """Solve a program of the size of both: right, and too large elsewhere."""
+    if p.shape[-1] > 8 or x.shape[1] > 3:
+        raise ValueError("for toys")
+    return token_by_request(x, q, p, rng)
+
+
+@pytest.mark.usefixtures("less_effort")
+def test_code_for_toys_declares_two_limits_at_once_and_is_asked_for_no_more():
+    found = outcome(for_toys)
+    assert found.status is Status.INCONCLUSIVE
+    assert found.remarks.do == "--only vocabularies=2,3,5,7,8 --only lengths=1,2,3"
+    assert found.remarks.do in found.detail
+    only = AuditOptions(vocabularies=[2, 3, 5, 7, 8], lengths=[1, 2, 3]).context(1e-6).shapes.only
+    assert outcome(for_toys, only=only, most=9).status is Status.PASSED
+    at_scale = Context(budget=PATIENCE, shapes=ShapeLimits(only=only))
+    assert result_of("scale", sampler(for_toys), at_scale).status is Status.NOT_APPLICABLE
+
+
 @pytest.mark.usefixtures("less_effort")
 def test_ids_of_32_bits_may_be_refused_with_an_exception():
     """As torch does, whose `one_hot` and `gather` take indices of int64 only; the report says so."""
