@@ -10,7 +10,16 @@ from typing import Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import FLOAT32_ROUNDING
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.results import (
+    CheckResult,
+    How,
+    Remarks,
+    Status,
+    failed,
+    inconclusive,
+    not_asked,
+    passed,
+)
 from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
@@ -24,6 +33,8 @@ from verifiers import traits_of
 VOCABULARIES: Final = (32_000, 151_936)
 """Of Llama 2 and Qwen 2.5."""
 
+
+_SMALLER: Final = "if it is made for fewer tokens, declare how many: traits = Traits(largest_vocab_size=N)"
 
 _TURNS: Final = 8
 """Times that rows with few possible tokens are tried at a large vocabulary."""
@@ -53,6 +64,8 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
             if dtype in context.shapes.dtypes:
                 return inconclusive(f"{dtype}: {says}")
             found = failed(says)
+        if found.status is Status.INCONCLUSIVE and dtype == "float64":  # it raised at a large vocabulary
+            return _raised(found, context)
         if found.status is Status.PASSED:
             kept.append(dtype)
         elif found.status is Status.INCONCLUSIVE:
@@ -64,6 +77,14 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
     sizes = " and ".join(f"{size:,}" for size in VOCABULARIES)
     detail = f"ids kept at V = {sizes}; distribution kept in {', '.join(kept)}{''.join(refused)}"
     return passed(detail, how=How.REPRESENTED, notes=tuple(notes))
+
+
+def _raised(found: CheckResult, context: Context) -> CheckResult:
+    """Return the result for code that raised at a large vocabulary, which it need not take if it says so."""
+    declared = max(map(int, context.shapes.only.get("vocab_size", VOCABULARIES)))
+    if declared < min(VOCABULARIES):
+        return not_asked(f"the code takes at most {declared:,} tokens, as is declared: it {found.detail}")
+    return replace(found, remarks=Remarks(do=_SMALLER))
 
 
 def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:

@@ -19,13 +19,14 @@ from spec_oracle.audit.draftings import PATHS, ToyDrafts
 from spec_oracle.audit.failing_inputs import with_inputs
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.larger_trees import later_sizes
-from spec_oracle.audit.results import CheckResult, How, Status, failed, remarked
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, remarked
 from spec_oracle.audit.rule.enumeration import at_place
 from spec_oracle.audit.rule.joint import enumerated
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, result_of
 from spec_oracle.audit.shapes.tried import TriedShapes
+from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import traits_of
@@ -66,7 +67,9 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
         found = result_of(tried, extent, context)
         return with_inputs(found, "enumerated_shape", subject, context, context.rate, tried.wrong_inputs)
     wrong, right, too_slow = _after_all_drafts(subject, context, end)
-    found = wrong or result_of(tried, extent, context)
+    found = result_of(tried, extent, context)
+    if wrong and (wrong.status is Status.FAILED or found.status is Status.PASSED):
+        found = wrong
     if found.status is not Status.PASSED:
         return found
     lines = [f"other sizes: {'; '.join(right)}"]
@@ -78,8 +81,12 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
 def _after_all_drafts(
     subject: RuleSubject, context: Context, end: float
 ) -> tuple[CheckResult | None, list[str], list[str]]:
-    """Enumerate the rule at small sizes: a failure, the sizes that are right, and those not run in time."""
+    """Enumerate the rule at small sizes: what is wrong, the sizes that are right, and those not run in time.
+
+    A size at which it raises leaves the check open, unless others are declared to be all that it takes.
+    """
     right, too_slow, context = list[str](), list[str](), replace(context, exact=False)
+    open_: CheckResult | None = None
     seconds = min(_SECONDS, context.shape_seconds / 4)
     last = max(end, time.process_time() + _SECONDS_ON_TREES)
     for case in other_sizes(subject, context):
@@ -94,6 +101,13 @@ def _after_all_drafts(
         except NotTracedError:
             too_slow.append(str(case))
             continue
+        except SubjectRaisedError as error:
+            sizes = {
+                axis: getattr(case.instance, axis) for axis in ("vocab_size", "draft_length", "num_paths")
+            }
+            if all(size in context.shapes.only.get(axis, (size,)) for axis, size in sizes.items()):
+                open_ = open_ or inconclusive(f"{case}: {error}")
+            continue
         if isinstance(law, str):
             return failed(f"{case}: {law}", how=How.PROVEN), right, too_slow
         tv, instance = float(law.total_variation), case.instance
@@ -102,7 +116,7 @@ def _after_all_drafts(
             says = f"total variation {tv:.3g} at {case}, instance {case.toy!r}"
             return failed(says, how=How.PROVEN, total_variation=tv), right, too_slow
         right.append(str(case))
-    return None, right, too_slow
+    return open_, right, too_slow
 
 
 def _extent(subject: RuleSubject, context: Context) -> Extent:

@@ -349,6 +349,29 @@ class DecidesForOne:
         return Verdict.on_paths(drafts, none, none, token)
 
 
+class ForToys:
+    def verify(self, drafts, decisions):
+        if drafts.vocab_size > 8 or drafts.depth > 3:
+            raise ValueError("for toys")
+        return verifiers.get("recursive_rejection").verify(drafts, decisions)
+
+
+def test_a_rule_for_toys_is_never_said_to_keep_large_ids():
+    facts = of_rule("mine", ForToys())
+    limits = ShapeLimits(
+        only=AuditOptions(vocabularies=[2, 3, 5, 8], lengths=[1, 2, 3]).context(1e-6).shapes.only
+    )
+    by_default, declared = (Context(budget=60.0, shapes=shapes) for shapes in (ShapeLimits(), limits))
+    for check, do in (
+        ("shapes", "--only vocabularies=2,3,5,7,8 --only lengths=1,2,3"),
+        ("scale", "Traits(largest"),
+    ):
+        found = result_of(check, facts, by_default)
+        assert (found.status, do in found.remarks.do) == (Status.INCONCLUSIVE, True)
+    assert result_of("shapes", facts, declared).status is Status.PASSED
+    assert result_of("scale", facts, declared).status is Status.NOT_APPLICABLE
+
+
 class NumbersOfOne:
     def verify(self, drafts, decisions):
         return Verdict(ROOT, 0, drafts)
