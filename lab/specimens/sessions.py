@@ -142,6 +142,44 @@ def _never_cut_when_long(kept: Sequence[int], common: int) -> Sequence[int]:
     return kept if common > 2 * WINDOW else kept[:common]
 
 
+@dataclass
+class BatchingEngine(ConversingEngine):
+    """Keeps the text of the last request of a batch, and ``unseen`` tokens that were accepted behind its end.
+
+    In a batch the rows beyond ``block`` tokens of a text are those of another text.
+    """
+
+    unseen: Sequence[int] = ()
+    block: int | None = None
+    left: Sequence[int] = field(default=(), init=False)
+    in_batch: bool = field(default=False, init=False)
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively, after what the cache has of the prompt."""
+        self.kept, self.left = [*self.kept, *self.left], ()
+        return super().generate(prompt, max_new_tokens, seed)
+
+    def generate_batch(
+        self, prompts: Sequence[Any], max_new_tokens: int, seeds: Sequence[int | None]
+    ) -> list[list[int]]:
+        """Decode several requests, one after the other."""
+        self.in_batch = True
+        texts = [self.generate(one, max_new_tokens, seed) for one, seed in zip(prompts, seeds, strict=True)]
+        self.in_batch, self.left = False, self.unseen
+        return texts
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row of the target that verifies the token after a context."""
+        common, held = self.cached
+        is_beyond = self.in_batch and self.block is not None and len(context) > self.block
+        return self.target([*held, *context[common:-1], *([0] * is_beyond), *context[-1:]])
+
+
+def _never_cut_behind_the_text(kept: Sequence[int], common: int) -> Sequence[int]:
+    """Take nothing out of the cache where it has no more than a token behind the text."""
+    return kept if len(kept) == common + 1 else kept[:common]
+
+
 def _conversing(reused: Reused) -> Any:
     return engine(partial(ConversingEngine, reused=reused))
 
@@ -259,4 +297,17 @@ specimens_of(engine=engine)(
     stream_left=("control: A stream that is cut before its tokens are handed on", StreamingEngine),
     session=("control: A session that is appended to and cut in the middle of a round", SessionEngine),
     session_without_pending=("control: A session that keeps no pending tokens", NoPending),
+)
+specimens_of("batch", engine=engine)(
+    batch_ends_a_block=(
+        "E22: In a batch every request goes on from another text once it has 64 tokens",
+        partial(BatchingEngine, block=64),
+    ),
+    batch_keeps_what_was_not_emitted=(
+        "E22: A token that was accepted and not emitted stays in the cache of a request of a batch",
+        partial(BatchingEngine, unseen=(1,), reused=_never_cut_behind_the_text),
+    ),
+)
+specimens_of(engine=engine)(
+    batch_of_conversations=("control: Keeps the text of the last request of a batch", BatchingEngine),
 )

@@ -20,6 +20,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.dependence import BATCHES, independent
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.cells import crossed, outcomes
+from spec_oracle.audit.engine.conversations import later_turns
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.requests import Requests, counted
 from spec_oracle.audit.engine.subject import Case, EngineSubject, first_prompts
@@ -57,11 +58,16 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     if cases:
         parts += [
             partial(long_batches, cases, requests.rounding.a_token, context),
+            partial(_later_turns, cases, requests.rounding.a_token, context),
             partial(_larger, cases, requests),
             partial(_alone_after, cases, requests),
             partial(_pairs, cases, requests),
         ]
     return first_failure(context.rate, *parts)
+
+
+def _later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
+    return later_turns(cases, tolerance, context, rate, batched=True)
 
 
 def _pairs(cases: Sequence[Case], requests: Requests, rate: float) -> CheckResult:

@@ -2,7 +2,8 @@
 
 Prefix caches, windows and rings keep what was computed of a text for the next request, whose prompt is that
 text and something new; what is lost of a long text is not lost of a short one. Turns follow each other until
-the text is long. Now and then the user goes back: the prompt keeps only a part of the last reply.
+the text is long. Now and then the user goes back: the prompt keeps only a part of the last reply. For the
+check `batch` every second turn is generated in a batch.
 
 The tokens of each turn but the first are compared with their rows. What is generated after such a prompt may
 depend on where the prompt ends, which rows do not know. So this comparison only *screens*: where it finds
@@ -87,18 +88,21 @@ class Turn(NamedTuple):
     """The place of each of its tokens in that order, int [T]."""
 
 
-def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
+def later_turns(
+    cases: Sequence[Case], tolerance: float, context: Context, rate: float, *, batched: bool = False
+) -> CheckResult:
     """Judge the later turns of conversations that begin with the first prompt of each engine, in turn.
 
     Rows may be off by ``tolerance``. A failure has the false-alarm rate ``rate``, whatever the rows are.
+    ``batched``: every second turn is generated in a batch.
     """
-    rng, firsts = context.stream("engine/long-texts/conversations"), first_prompts(cases)
+    rng, firsts = context.stream(f"engine/{_check(batched)}/conversations"), first_prompts(cases)
     evidence = [TokenEvidence([], rng, whole_rows=True) for _ in _AFTER]
     end, turns, notes = time.process_time() + CONVERSATIONS_SHARE * context.budget, 0, list[str]()
     few = context.inputs.long
     most = CONVERSATIONS if few is None else min(CONVERSATIONS, -(-few // _COMPLETIONS_A_CONVERSATION))
     for number in range(most):
-        found = [*_conversation(firsts[number % len(firsts)], rng, notes)]
+        found = [*_conversation(firsts[number % len(firsts)], rng, notes, batched=batched)]
         turns += len(found)
         for after, known in enumerate(evidence):
             own = [_scored(turn, tolerance) for turn in found if turn.after == after and turn.completion]
@@ -112,13 +116,13 @@ def later_turns(cases: Sequence[Case], tolerance: float, context: Context, rate:
     tokens = sum(one.tokens for one in evidence)
     what = f"{counted(tokens, 'token')} of {counted(turns, 'later turn')} of conversations"
     if odd:
-        return _beside_unused(firsts, Screened(what, odd, tolerance, rng), context, rate)
+        return _beside_unused(firsts, Screened(what, odd, tolerance, rng, batched), context, rate)
     says = f"{what} of up to {CONVERSATION_TOKENS} tokens judged one by one"
     return remarked(passed(""), scope=(says,) if turns else (), notes=tuple(notes[:1]))
 
 
 def _conversation(
-    case: Case, rng: np.random.Generator, notes: list[str], places: int | None = None
+    case: Case, rng: np.random.Generator, notes: list[str], places: int | None = None, *, batched: bool
 ) -> Iterator[Turn]:
     """Yield the later turns of one conversation; a note says where the engine takes no further prompt.
 
@@ -127,11 +131,11 @@ def _conversation(
     code, text, after = case.code, case.prompt, 0
     for number in count():
         tokens = int(2.0 ** rng.uniform(*_TURN))
-        asked = asked_of(code, [[EngineRequest(text, tokens, code.takes_seeds)]], "generate", rng)
         try:
-            (completion,) = asked.many(1)
+            request = EngineRequest(text, tokens, code.takes_seeds)
+            completion = _completion(case, request, rng, in_batch=batched and number % 2 == 1)
         except SubjectRaisedError as error:
-            notes.append(f"long-texts: no turn after a text of {counted(len(text), 'token')}: {error}")
+            notes.append(f"{_check(batched)}: no turn after a text of {counted(len(text), 'token')}: {error}")
             return
         if number:
             yield _turn(case, after, text, tokens, completion[:places])
@@ -140,6 +144,19 @@ def _conversation(
         text = (*text, *kept, new_token(case))
         if len(text) > len(case.prompt) + CONVERSATION_TOKENS:
             return
+
+
+def _check(batched: bool) -> str:  # noqa: FBT001
+    """Return the check that the conversations are a part of."""
+    return "batch" if batched else "long-texts"
+
+
+def _completion(case: Case, request: EngineRequest, rng: np.random.Generator, *, in_batch: bool) -> Ids:
+    """Return the completion of a turn, alone or in a batch behind the first prompt."""
+    beside = [request._replace(prompt=case.prompt)] * in_batch
+    (found,) = asked_of(case.code, [[*beside, request]], "generate", rng).many(1)
+    completion: Ids = found[-1] if in_batch else found
+    return completion
 
 
 def _turn(case: Case, after: int, prompt: Ids, tokens: int, completion: Ids) -> Turn:
@@ -166,6 +183,7 @@ class Screened(NamedTuple):
     after: Sequence[int]
     tolerance: float
     rng: np.random.Generator
+    batched: bool
 
 
 def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context, rate: float) -> CheckResult:
@@ -173,22 +191,22 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
 
     The copies decode without speculation where all can: what speculation does after long prompts shows, too.
     """
-    rng = screened.rng
+    rng, check = screened.rng, _check(screened.batched)
     chance = f"as those of one right engine in {1 / CONVERSATIONS_SCREEN:,.0f} do"
     odd = f"{screened.what} contradict next_token_probs ({chance}), which does not know where a prompt ends"
     able = [case for case in firsts if case.code.unused is not None and case.code.takes_seeds]
     if not able:
-        return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it has none, or no seeds",))
+        return passed("", notes=(f"{check}: {odd}; not compared with a copy: it has none, or no seeds",))
     has_plain = all(case.code.has("generate_plain") for case in able)
     plain, unused = (partial(_by_copy, method, rng) for method in ("generate_plain", "generate"))
-    talks = partial(_conversation, rng=rng, notes=[], places=_PLACES)
+    talks = partial(_conversation, rng=rng, notes=[], places=_PLACES, batched=screened.batched)
     try:
         why_not = _ignores_prompts(able, screened, context) if has_plain else ""
         is_plain = has_plain and not why_not
         alone = plain if is_plain else unused
         found = _compared(talks, alone, able, context, rate, suspected=screened.after)
     except SubjectRaisedError as error:
-        return passed("", notes=(f"long-texts: {odd}; not compared with a copy: it {error}",))
+        return passed("", notes=(f"{check}: {odd}; not compared with a copy: it {error}",))
     if found.passed:
         alike = f"{odd}: {found.pairs:,} are distributed as those of unused copies of the engine"
         if is_plain:
@@ -196,14 +214,15 @@ def _beside_unused(firsts: Sequence[Case], screened: Screened, context: Context,
         decides = "generate_plain would decide it"
         if has_plain:
             decides = f"generate_plain does not decide it: {why_not}"
-        return remarked(passed(""), scope=(alike,), notes=(f"long-texts: {odd}; {decides}",))
+        return remarked(passed(""), scope=(alike,), notes=(f"{check}: {odd}; {decides}",))
     other = (
         "without speculation after the same prompt"
         if is_plain
         else "after the same prompt by a copy of the engine that has generated nothing"
     )
+    batched = ", every second one in a batch" * screened.batched
     detail = (
-        f"{found.pairs:,} later turns of conversations: after {_AFTER[found.after]} token "
+        f"{found.pairs:,} later turns of conversations{batched}: after {_AFTER[found.after]} token "
         f"{found.place + 1} of a turn is distributed otherwise than {other}"
     )
     return failed(detail, draws=2 * found.pairs, alpha=rate, how=How.SAMPLED)
