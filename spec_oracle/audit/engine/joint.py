@@ -18,10 +18,13 @@ from spec_oracle.audit.engine.tracer import EngineRequest
 from spec_oracle.audit.experiment import Experiment, Ledger, TracedExperiment, find
 from spec_oracle.audit.results import Cause, CheckResult, Findings, LawResult, Status
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import is_ended
 from spec_oracle.statistics import split
 
 # Share of the budget for samples without speculation: they only show whose fault a defect is.
 PLAIN_SHARE: Final = 0.25
+# Of these, completions that are looked at for what comes behind their end.
+PLAIN_LOOKS: Final = 100
 # How much longer a generation takes when its random numbers are traced: a first guess.
 TRACING = 5.0
 
@@ -69,6 +72,9 @@ def beside_plain(
     is_wrong = rows.status is Status.FAILED
     if not is_wrong and rows.cause is None:
         return result
+    if is_wrong and result.status is Status.PASSED and (late := _beyond_its_end(cases, plain)):
+        detail = f"generate_plain returned {late}, beyond its end; it must end where generate does"
+        return replace(result, status=Status.FAILED, detail=detail, cause=Cause.BROKEN_CONTRACT)
     tv = rows.findings.total_variation
     measured = replace(result.measured, total_variation=tv)
     findings = replace(result.findings, total_variation=tv, is_reference_wrong=True)
@@ -79,6 +85,15 @@ def beside_plain(
     who = "next_token_probs differs from generate_plain" + "; correct it" * is_wrong
     detail = f"{who}; {rows.detail}"
     return replace(result, status=Status.INCONCLUSIVE, detail=detail, cause=Cause.UNDECIDED)
+
+
+def _beyond_its_end(cases: Sequence[Case], plain: Sequence[Experiment]) -> list[int]:
+    """Return a completion that goes on behind a stop token or sequence, [] where none of a few does."""
+    for case, one in zip(cases, plain, strict=True):
+        for completion in one.many(PLAIN_LOOKS):
+            if any(is_ended(completion[:end], case.code.endings) for end in range(1, len(completion))):
+                return [*completion]
+    return []
 
 
 def first_tokens(requests: Requests, cases: Sequence[Case], ledger: Ledger) -> Iterator[Experiment]:

@@ -152,6 +152,13 @@ class Stops(Right):
         return text[: text.index(2) + 1] if 2 in text else text
 
 
+class StopsWithDraftsOnly(Stops):
+    """Right, but for its adapter: without drafts it does not look for the stop token."""
+
+    def generate_plain(self, prompt, max_new_tokens, seed=None):
+        return WrongRows.generate_plain(self, prompt, max_new_tokens, seed)
+
+
 class BudgetInCalls(Right):
     """Makes as many calls as it may make tokens."""
 

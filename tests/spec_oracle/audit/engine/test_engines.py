@@ -134,6 +134,7 @@ def test_an_ignored_seed_leaves_the_law_alone():
 
 
 BROKEN = {
+    engines.StopsWithDraftsOnly: (SubjectVerdict.BROKEN, "generate_plain returned [2, "),
     engines.BudgetInCalls: (SubjectVerdict.BROKEN, "generate returned 3 tokens for max_new_tokens 1"),
     engines.NoLimit: (SubjectVerdict.BROKEN, "generate returned 6 tokens for max_new_tokens 1"),
     engines.WithPrompt: (
