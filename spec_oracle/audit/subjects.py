@@ -231,7 +231,7 @@ def of_function(
 ) -> SamplerSubject:
     """Return the subject for a function of the sampler contract; ``holder`` is the object that has it."""
     names = parameters_of(function)
-    if names == ("drafts", "decisions"):
+    if names[:2] == ("drafts", "decisions"):
         raise InvalidInputError(
             f"subject: {name!r} is a function of drafts and decisions; a rule is an object with "
             "verify(drafts, decisions), and accepts"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
@@ -188,6 +189,7 @@ def test_errors_are_three_unless_something_is_lossy():
         ("math:nothing", "'math' has no 'nothing'"),
         ("math:pi", "neither a verifier nor an engine nor callable"),
         (lambda drafts, decisions: None, "a function of drafts and decisions; a rule is an object with"),
+        (partial(lambda drafts, decisions, gamma: None, gamma=2), "a function of drafts and decisions"),
     ],
 )
 def test_subjects_that_lead_nowhere_are_named(name, message):
