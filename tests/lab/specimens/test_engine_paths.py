@@ -44,6 +44,7 @@ JUDGED_ELSEWHERE = (
     *("session-appends-behind-pending", "session-rewind-leaves-pending"),
     *("acceptance-drifts", "one-block-of-64-tokens"),
     *("conversation-ring-read-from-its-first-place", "conversation-long-text-is-not-cut"),
+    "batch-keeps-what-was-not-emitted",
 )
 """Specimens that tests of turns, of long texts and of conversations find, by a part of the same check."""
 

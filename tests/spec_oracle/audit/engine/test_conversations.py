@@ -22,9 +22,9 @@ def as_many_conversations_as_at_defaults(monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=100)
 
 
-def judged(engine, *, seed=0, **inputs):
+def judged(engine, *, seed=0, batched=False, **inputs):
     context = Context(seed, budget=1000.0, inputs=Inputs(**inputs))
-    return later_turns(of_engines("mine", {"": engine}).cases(context), 1e-9, context, RATE)
+    return later_turns(of_engines("mine", {"": engine}).cases(context), 1e-9, context, RATE, batched=batched)
 
 
 def specimen(name):
@@ -46,61 +46,12 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
     assert "by a copy of the engine that has generated nothing" in found.detail
 
 
-class KeepsConversations(engines.Right):
-    """Keeps the text of a conversation for its next turn; rows depend on all of it."""
-
-    prompts = ((0,), (1, 2))
-    untrimmed = 0
-
-    def __init__(self):
-        super().__init__()
-        self.kept = {}
-
-    def next_token_probs(self, context):
-        return engines.TARGET([sum(context) % 3, context[-1]])
-
-    def target(self, context, emitted):
-        """Read what is kept of a text in place of the text."""
-        text = (*context, *emitted)
-        known = max((one for one in self.kept if text[: len(one)] == one), key=len, default=())
-        return self.next_token_probs([*self.kept.get(known, ()), *text[len(known) :]])
-
-    def generate(self, prompt, max_new_tokens, seed=None):
-        text = super().generate(prompt, max_new_tokens, seed)
-        self.keep(prompt, text, ())
-        return text
-
-    def keep(self, prompt, text, more):
-        whole = (*prompt, *text)
-        self.kept = {one: held for one, held in self.kept.items() if one == whole[: len(one)]}
-        self.kept[whole] = (*whole, *more)
-
-    def generate_batch(self, prompts, max_new_tokens, seeds):
-        found = [
-            super(KeepsConversations, self).generate(*one)
-            for one in self.each(prompts, max_new_tokens, seeds)
-        ]
-        for prompt, text in zip(prompts, found, strict=True):
-            self.keep(prompt, text, (1,) * self.untrimmed)
-        return found
-
-    def each(self, prompts, max_new_tokens, seeds):
-        return [(prompt, max_new_tokens, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-
-
-class KeepsADraftOfABatch(KeepsConversations):
-    """Keeps an accepted draft that was not emitted with the text of a request of a batch."""
-
-    untrimmed = 1
-
-
 @pytest.mark.parametrize(
-    ("engine", "status"), [(KeepsConversations, Status.PASSED), (KeepsADraftOfABatch, Status.FAILED)]
+    ("name", "status"),
+    [("batch-of-conversations", Status.PASSED), ("batch-keeps-what-was-not-emitted", Status.FAILED)],
 )
-def test_what_a_batch_leaves_behind_for_the_next_turn_is_found(engine, status):
-    context = Context(0, budget=1000.0, inputs=Inputs())
-    cases = of_engines("mine", {"": engine()}).cases(context)
-    found = later_turns(cases, 1e-9, context, RATE, batched=True)
+def test_what_a_batch_leaves_behind_for_the_next_turn_is_found(name, status):
+    found = judged(specimen(name), batched=True)
     assert found.status is status
     if status is Status.FAILED:
         assert "later turns of conversations, every second one in a batch: after a" in found.detail
