@@ -55,6 +55,11 @@ class ShapeLimits:
     share: float = field(default_factory=lambda: SHAPES_SHARE)
     most: int | None = None
 
+    def why_not(self, vocab_size: int) -> str:
+        """Return why code need not take so many tokens: it is declared to take fewer; "" if it must."""
+        largest = max(map(int, self.only.get("vocab_size", (vocab_size,))))
+        return f"the code takes at most {largest:,} tokens, as is declared" if largest < vocab_size else ""
+
 
 @dataclass(frozen=True)
 class Context:

@@ -210,10 +210,10 @@ def decide(  # noqa: PLR0917
             detail += f"; {gap.actual:.3g} of them are {worst.shown(gap.sequence)}, "
             detail += f"{gap.expected:.3g} expected"
         return replace(found, status=Status.FAILED, detail=detail)
-    in_bins = "between bins, " * (not all(sample.cells.outcomes for sample in samples.values()))
+    between = "between bins, " * (not all(sample.cells.outcomes for sample in samples.values()))
     detectable = found.detectable or f"a total variation of {found.detectable_tv:.2g}"
     detectable += f" at {' or '.join(names)}" if 0 < len(names) < len(samples) else ""
-    least = f" ({in_bins}{detectable} would show)" if found.detectable_tv < 1 else ""
+    least = f" ({between}{detectable} would show)" if found.detectable_tv < 1 else ""
     count, named = f"{found.draws:,} samples", f"{what}: " if what else ""
     if effort.is_of_looks:
         few = " (too few to show a defect)"

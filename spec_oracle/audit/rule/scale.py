@@ -81,9 +81,8 @@ def scale(subject: RuleSubject, context: Context) -> CheckResult:
 
 def _raised(found: CheckResult, context: Context) -> CheckResult:
     """Return the result for code that raised at a large vocabulary, which it need not take if it says so."""
-    declared = max(map(int, context.shapes.only.get("vocab_size", VOCABULARIES)))
-    if declared < min(VOCABULARIES):
-        return not_asked(f"the code takes at most {declared:,} tokens, as is declared: it {found.detail}")
+    if why := context.shapes.why_not(min(VOCABULARIES)):
+        return not_asked(f"{why}: it {found.detail}")
     return replace(found, remarks=Remarks(do=_SMALLER))
 
 

@@ -74,11 +74,9 @@ def scale(subject: CalledAsSampler, context: Context) -> CheckResult:
         partial(tokens_by_ratio, subject, context, dtype=subject.code.dtype),
         partial(low_precision, subject, toy, context),
     )
-    largest = max(map(int, context.shapes.only.get("vocab_size", (VOCABULARY,))))
     is_raised = found.status is Status.INCONCLUSIVE and found.detail.startswith("raised ")
-    if is_raised and largest < VOCABULARY:
-        return not_asked(f"the code takes at most {largest:,} tokens, as is declared: it {found.detail}")
-    return found
+    why = context.shapes.why_not(VOCABULARY) if is_raised else ""
+    return not_asked(f"{why}: it {found.detail}") if why else found
 
 
 @part
