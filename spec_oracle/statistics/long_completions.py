@@ -274,13 +274,11 @@ def point_masses(proposed: Sequence[int | None], cells: int) -> Floats:
     return q
 
 
-def proposed_by_n_gram(text: Sequence[T], gram: int = 2) -> T | None:
-    """Return the token that followed the last ``gram`` ones when they came before, None if they did not."""
-    return proposed_along(text, len(text), gram)[-1]
-
-
 def proposed_along(text: Sequence[T], start: int, gram: int = 2) -> list[T | None]:
-    """Return the same after each beginning of a text, from ``start`` tokens up to all of it."""
+    """Return the token that followed the last ``gram`` ones when they came before, None if they did not.
+
+    After each beginning of a text, from ``start`` tokens up to all of it.
+    """
     followed, found = dict[tuple[T, ...], T](), list[T | None]()
     for end in range(len(text) + 1):
         last = tuple(text[max(end - gram, 0) : end])

@@ -94,8 +94,13 @@ class Distributions:
 
     def after(self, prefix: Prefix) -> Distribution | None:
         """Return the distribution after a prefix; None where the server does not show enough of it."""
-        self.fetch([prefix])
-        return self._read(self.logs[prefix], self.reading, self.error)
+        return self.after_each([prefix])[0]
+
+    def after_each(self, prefixes: Sequence[Prefix]) -> list[Distribution | None]:
+        """Return the distributions after several prefixes, as `after` does."""
+        self.fetch(prefixes)
+        reading, error = self.reading, self.error
+        return [self._read(self.logs[prefix], reading, error) for prefix in prefixes]
 
     def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
         """Ask for the distributions that are not known yet, ``together`` in one request if possible."""

@@ -44,7 +44,7 @@ from spec_oracle.statistics.long_completions import (
     by,
     joined,
     point_masses,
-    proposed_by_n_gram,
+    proposed_along,
 )
 
 SHORTEST: Final = 8
@@ -223,15 +223,23 @@ class JudgedCompletions:
 
     def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
         """Return the tokens of a completion, each in its own distribution, from one of them on."""
-        server = self.distributions.server
+        laws = self.distributions.after_each(prefixes_of((number, tokens), start))
+        return self.scored_in(laws, number, tokens)
+
+    def scored_in(
+        self, laws: Sequence[Distribution | None], number: int, tokens: tuple[Token, ...]
+    ) -> Scored:
+        """Return the last tokens of a completion, each in its own of the distributions ``laws``."""
+        server, start = self.distributions.server, len(tokens) - len(laws)
         prefixes = prefixes_of((number, tokens), start)
-        laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
         relative, differ = np.full(len(laws), math.inf), self.distributions.relative_error
         came, proposed = np.full(len(laws), cells - 1), list[int | None]()
         drafts = np.full((len(laws), cells), np.nan)
-        for place, (prefix, law) in enumerate(zip(prefixes, laws, strict=True)):
+        before = len(server.prompts[number])
+        follow = proposed_along(ids_after(server, (number, tokens)), before + start)[:-1]
+        for place, (prefix, law, follows) in enumerate(zip(prefixes, laws, follow, strict=True)):
             proposed.append(None)
             if law is None:
                 continue
@@ -247,13 +255,11 @@ class JudgedCompletions:
                 doubt[place] = relative[place] / 2
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
-            follows = proposed_by_n_gram(ids_after(server, prefix))
             if follows is not None and law.index(follows) >= 0:
                 proposed[place] = law.index(follows)
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
         orders = {name: q[name] for name in self.evidence.drafts}
         places = np.arange(start, len(tokens))
-        before = len(server.prompts[number])
         known = before + places if self.knows_positions else None
         left = None if self.window is None else np.maximum(self.window - 1 - before - places, -1)
         return Scored(masses, came, orders, doubt, np.maximum(places, 1), relative, known, left)

@@ -44,6 +44,7 @@ from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import prefixes_of
 from spec_oracle.servers.recorded.transcripts import Copies, Transcript
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, joined, part
 from spec_oracle.statistics.streams import stream
@@ -146,7 +147,9 @@ class Transcripts:
         self._longest = max(self._longest, len(transcript.tokens))
         reference.noise = max(reference.noise, transcript.noise)
         self._fill(transcript)
-        scored = self.judged.scored(0, transcript.tokens, start=0)
+        prefixes = prefixes_of((0, transcript.tokens))
+        laws = reference.after_each(prefixes)
+        scored = self.judged.scored_in(laws, 0, transcript.tokens)
         self._waiting.append((scored, self._without_copies(transcript, scored)))
         if sum(len(one.came) for one in self._scored) < MOST_TOKENS:
             self._scored.append(scored)
@@ -156,10 +159,10 @@ class Transcripts:
         if (recorded := self._recorded) is not None:
             recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
             compare(recorded.logs, recorded, reference, self._distances)
-        for place, log in enumerate(transcript.logprobs):
-            prefix = (0, transcript.tokens[:place])
-            if row := reference.logs.get(prefix):
-                self._logprobs.add(log, transcript.tokens[place], row, reference.after(prefix))
+        reported = zip(transcript.logprobs, transcript.tokens, prefixes, laws, strict=False)
+        for log, token, prefix, law in reported:
+            if row := reference.logs[prefix]:
+                self._logprobs.add(log, token, row, law)
         if len(self._waiting) == AT_ONCE:
             self._judge()
 

@@ -17,7 +17,6 @@ from spec_oracle.statistics.long_completions import (
     joined,
     point_masses,
     proposed_along,
-    proposed_by_n_gram,
 )
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
 from spec_oracle.statistics.token_tests import ACCEPTED, CORRECTED, ByRow
@@ -189,9 +188,8 @@ def test_tokens_of_probability_0_are_counted_apart_and_unknown_rows_are_left_out
 
 
 def test_an_n_gram_drafter_proposes_what_followed_last():
-    assert proposed_by_n_gram([1, 2, 3, 1, 2, 4, 1, 2]) == 4
-    assert proposed_by_n_gram([1, 2, 3]) is None
-    assert proposed_by_n_gram([1]) is None
+    assert proposed_along([1, 2, 3, 1, 2, 4, 1, 2], 8) == [4]
+    assert proposed_along([1, 2, 3], 3) == proposed_along([1], 1) == [None]
 
 
 @pytest.mark.parametrize("seed", range(5))
