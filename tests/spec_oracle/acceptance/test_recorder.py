@@ -75,19 +75,17 @@ def pair():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("right", [120, *at_night(400)])
-def test_right_counts_agree_and_10_percent_too_few_do_not(pair, right, tmp_path):
-    """Right counts must agree in any number of calls, and by day are recorded in fewer."""
+@pytest.mark.parametrize(("calls", "factor"), [(100, 0.7), *at_night((400, 0.9))])
+def test_right_counts_agree_and_too_few_do_not(pair, calls, factor, tmp_path):
     torch.manual_seed(0)
     prompts = [[0, 1], [5, 2, 3], [7]]
-    calls = record(tmp_path / "right.jsonl", *pair, prompts, right)
-    found = acceptance(calls)
-    assert (found.disagrees, found.prompts) == (False, 3)
-    assert found.accepted > right / 4
-    with strict(0.9):
-        wrong = acceptance(record(tmp_path / "strict.jsonl", *pair, prompts, 400))
+    right = acceptance(record(tmp_path / "right.jsonl", *pair, prompts, calls))
+    assert (right.disagrees, right.prompts) == (False, 3)
+    assert right.accepted > calls / 4
+    with strict(factor):
+        wrong = acceptance(record(tmp_path / "strict.jsonl", *pair, prompts, calls))
     assert wrong.disagrees
-    assert abs(wrong.factor[0] - 0.9) < 0.05
+    assert abs(wrong.factor[0] - factor) < 0.1
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -73,7 +73,7 @@ def test_counterexamples_are_small():
     assert shown.file is None
 
 
-@pytest.mark.parametrize("seconds", [3, 10, 30])
+@pytest.mark.parametrize("seconds", [3, 30])
 def test_a_search_that_runs_out_of_time_shows_what_it_found(monkeypatch, seconds):
     """Hypothesis judges the smallest instance once more, when the time is over."""
     clock = SimpleNamespace(process_time=count().__next__)  # a second for each instance

@@ -46,7 +46,7 @@ DAILY = {"greedy_block"}
     "rule", [pytest.param(rule, marks=() if rule in DAILY else pytest.mark.nightly) for rule in RULES]
 )
 def test_the_law_of_its_texts_is_the_target_s(rule):
-    (found,) = audit(Loop(rule, 2), options=AuditOptions(tokens=2, checks=[])).subjects
+    (found,) = audit(Loop(rule, 2), options=AuditOptions(tokens=2, checks=[], budget=10.0)).subjects
     assert found.evidence is Evidence.EXACT
     assert found.verdict is not SubjectVerdict.LOSSY
     assert found.total_variation < 1e-12

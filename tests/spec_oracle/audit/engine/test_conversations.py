@@ -18,8 +18,8 @@ RATE = 1e-9
 
 @pytest.fixture(autouse=True)
 def as_many_conversations_as_at_defaults(monkeypatch):
-    """Take as many conversations as an audit does: defects must be found with these."""
-    set_effort(monkeypatch, CONVERSATIONS=100)
+    """Take as many conversations as an audit does, and half the pairs: defects must be found with these."""
+    set_effort(monkeypatch, CONVERSATIONS=100, CONVERSATION_PAIRS=1250)
 
 
 def judged(engine, *, seed=0, batched=False, **inputs):

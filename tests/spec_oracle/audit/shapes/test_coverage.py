@@ -73,7 +73,7 @@ def for_toys(x, q, p, rng):
 
 @pytest.mark.usefixtures("less_effort")
 def test_code_for_toys_declares_two_limits_at_once_and_is_asked_for_no_more():
-    found = outcome(for_toys)
+    found = outcome(for_toys, most=60)
     assert found.status is Status.INCONCLUSIVE
     assert found.remarks.do == "--only vocabularies=2,3,5,7,8 --only lengths=1,2,3"
     assert found.remarks.do in found.detail

@@ -425,9 +425,9 @@ def test_the_sampled_token_may_be_listed_first_of_those_that_tie(defect, tmp_pat
     assert code == (1 if defect else 0)
 
 
-def unfiltered_lines(listed, fields, defect=""):
+def unfiltered_lines(listed, fields, defect="", count=200):
     """Completions under sampling fields, and the likeliest tokens of rows before these, as of vLLM."""
-    found = lines(200, defect, asked=BODY | fields, sampling={"temperature": 1.0, **fields})
+    found = lines(count, defect, asked=BODY | fields, sampling={"temperature": 1.0, **fields})
     return [with_the_likeliest(line, listed) for line in found]
 
 
@@ -447,8 +447,8 @@ def test_rows_that_are_too_short_for_a_temperature_do_not_accuse(fields, tmp_pat
 @pytest.mark.parametrize(("fields", "listed"), ENOUGH)
 @pytest.mark.parametrize("defect", ["", "always-accept"])
 def test_rows_before_temperature_and_filters_are_read_as_such(fields, listed, defect, tmp_path, capsys):
-    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, defect))
-    assert report(capsys, file, "--detect", "0.4")[0] == (1 if defect else 0)
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, defect, 120))
+    assert report(capsys, file, "--detect", "0.5")[0] == (1 if defect else 0)
 
 
 def test_rows_of_the_sampled_tokens_alone_are_none(tmp_path, capsys):
