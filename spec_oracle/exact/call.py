@@ -191,11 +191,11 @@ def checked_next_token(verdict: Verdict, drafts: Drafts, chosen: Arithmetic) -> 
 def _checked(
     name: str, values: Array, drafts: Drafts, chosen: Arithmetic, limits: tuple[int, int]
 ) -> Integers:
-    """Return values int [B] that lie in the ``limits``, the last one excluded."""
+    """Return values int [B] that are whole and lie in the ``limits``, the last one excluded."""
     numbers, (least, stop) = chosen.to_numpy(values), limits
     if numbers.shape != (drafts.batch,):
         raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {numbers.shape}")
-    wrong = ~((numbers >= least) & (numbers < stop))
+    wrong = ~((numbers >= least) & (numbers < stop) & (numbers % 1 == 0))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise VerdictError(f"{name}: {numbers[row]} at row {row}, expected {least}..{stop - 1}")

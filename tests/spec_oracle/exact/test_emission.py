@@ -93,6 +93,7 @@ def test_a_lossy_verifier_shows_its_largest_gap():
     ("wrong", "message"),
     [
         (Returns(token=2), "next_token: 2 at row 0, expected 0..1"),
+        (Returns(token=0.5), "next_token: 0.5 at row 0, expected 0..1"),
         (Returns(node=2), "node: 2 at row 0, expected -1..1"),
         (Returns(node=EMPTY), "node: -2 at row 0, expected -1..1"),
         (Returns(token=-1), "next_token: -1"),
