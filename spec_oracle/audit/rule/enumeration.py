@@ -10,7 +10,7 @@ from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.shapes.cells import likely_drafts
-from spec_oracle.audit.shapes.places import at_one_place, experiment_at
+from spec_oracle.audit.shapes.places import experiment_at, said_of, traced_at
 from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.contracts import raising
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
@@ -25,7 +25,7 @@ def enumerated_shape(
 ) -> CheckResult:
     """Enumerate the rule at one shape, until the processor time ``end``, and compare with the target."""
     del context, rate
-    return at_one_place(at_place(subject, Place(shape, seed, subject.drafting)), end=end)
+    return said_of(traced_at(at_place(subject, Place(shape, seed, subject.drafting)), end))
 
 
 def at_place(subject: RuleSubject, place: Place) -> Experiment:

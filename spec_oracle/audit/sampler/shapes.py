@@ -35,7 +35,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
 from spec_oracle.audit.shapes.axes import AXES, AxisValue
 from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
-from spec_oracle.audit.shapes.places import at_one_place
+from spec_oracle.audit.shapes.places import said_of, traced_at
 from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
 from spec_oracle.audit.shapes.tried import TriedShapes, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -112,7 +112,7 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     # With one path the arrays of the contract have no axis of paths: code for several may refuse it.
     optional = {"ids": (MAY_REFUSE_IDS,), "num_paths": (1,) if subject.num_paths > 1 else ()}
     calls, taken, notes = CallsAtShapes(subject, context), dict[str, tuple[AxisValue, ...]](), ""
-    tried = TriedShapes(subject.drafting, calls.experiment, calls.confirm)
+    tried = TriedShapes(subject.drafting, calls.experiment)
     try:
         taken = values_taken(subject, context, tried, optional)
         if taken:
@@ -140,9 +140,9 @@ def traced_shape(
 ) -> CheckResult:
     """Trace the code at one shape, and compare with the target; a defect is confirmed by samples."""
     del rate
-    calls = CallsAtShapes(subject, context)
+    place = Place(shape, seed, subject.drafting)
     try:
-        return at_one_place(calls.experiment(Place(shape, seed, subject.drafting)), calls.confirm)
+        return said_of(traced_at(CallsAtShapes(subject, context).experiment(place)))
     except (NoEvidenceError, NotTracedError) as error:
         return inconclusive(str(error))
 

@@ -13,7 +13,7 @@ from spec_oracle.audit.effort import SHAPES_ONE_SHARE
 from spec_oracle.audit.experiment import Experiment, NoDecisionError, TracedExperiment
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.shapes.axes import AxisValue
-from spec_oracle.audit.shapes.places import Confirm, traced_at
+from spec_oracle.audit.shapes.places import traced_at
 from spec_oracle.audit.shapes.trees import Place, Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.errors import NotTracedError
@@ -38,15 +38,13 @@ def short(error: Exception) -> str:
 class TriedShapes:
     """The places that were ``traced`` up to now, and those that were not, by reason.
 
-    ``make`` returns the experiment of one call at a place, whose paths are drawn by ``drafting``; one that is
-    wrong is handed to ``confirm``. ``sampled`` shapes were sampled; ``refused`` are values by axis at which
-    the code raised, with the reason; ``raised`` are other shapes at which it did; ``seconds`` were taken by
-    so many ``units`` of `cost`.
+    ``make`` returns the experiment of one call at a place, whose paths are drawn by ``drafting``. ``sampled``
+    shapes were sampled; ``refused`` are values by axis at which the code raised, with the reason; ``raised``
+    are other shapes at which it did; ``seconds`` were taken by so many ``units`` of `cost`.
     """
 
     drafting: Siblings
     make: Callable[[Place], Experiment]
-    confirm: Confirm = lambda _: None
     traced: dict[Place, TracedExperiment] = field(default_factory=dict, init=False)
     sampled: list[Shape] = field(default_factory=list, init=False)
     refused: dict[tuple[str, AxisValue], str] = field(default_factory=dict, init=False)
@@ -124,8 +122,6 @@ class TriedShapes:
         """
         try:
             found = traced_at(self.make(place), end)
-            if found.is_wrong:
-                self.confirm(found)
         except SubjectRaisedError as error:
             return error
         except (NotTracedError, NoDecisionError) as error:
