@@ -20,8 +20,8 @@ from spec_oracle.audit.results import (
     not_asked,
     passed,
 )
-from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
+from spec_oracle.audit.rule.shapes import enumerated_shape
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.audit.shapes.trees import Shape

@@ -32,7 +32,6 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.experiment import Experiment, TracedExperiment, TracedOutcome
-from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.trees import DIGITS, Place
 from spec_oracle.exact.completions import Gap
@@ -123,15 +122,6 @@ def _largest_gap(account: Account) -> str:
     digits = Gap((token,), *both).digits
     expected, found = (f"{one:.{digits}g}" for one in both)
     return f": {after}, token {token} is emitted with probability {found}, {expected} expected"
-
-
-def said_of(found: TracedExperiment) -> CheckResult:
-    """Return the total variation at a place, and the token with the largest gap of a wrong one."""
-    size = found.total_variation
-    says = f"total variation {size:.3g} at {found.experiment.what}{found.traced.remark}"
-    if found.is_wrong:
-        return failed(says, total_variation=size, how=How.PROVEN)
-    return passed(says, how=How.PROVEN)
 
 
 def traced_at(experiment: Experiment, end: float = math.inf) -> TracedExperiment:
