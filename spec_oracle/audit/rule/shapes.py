@@ -145,11 +145,12 @@ def after_all_drafts(subject: RuleSubject, context: Context, case: ToyDrafts) ->
 
 @part
 def enumerated_shape(
-    subject: RuleSubject, context: Context, rate: float, *, shape: Shape, seed: int, end: float = math.inf
+    subject: RuleSubject, context: Context, rate: float, *, shape: Shape, seed: int, seconds: float = math.inf
 ) -> CheckResult:
-    """Enumerate the rule at one shape, until the processor time ``end``, and compare with the target."""
+    """Enumerate the rule at one shape, in so much processor time, and compare with the target."""
     del context, rate
-    return said_of(traced_at(at_place(subject, Place(shape, seed, subject.drafting)), end))
+    place, end = Place(shape, seed, subject.drafting), time.process_time() + seconds
+    return said_of(traced_at(at_place(subject, place), end))
 
 
 def at_place(subject: RuleSubject, place: Place) -> Experiment:
