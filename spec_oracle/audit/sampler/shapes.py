@@ -116,10 +116,10 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     try:
         taken = values_taken(subject, context, tried, optional)
         if taken:
-            now, seconds = time.process_time(), context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            now, few = time.process_time(), design(**{"dtype": dtypes, **only, **taken})
             until = now + effort.SHAPES_VALUES_SHARE * context.budget
-            few, how = design(**{"dtype": dtypes, **only, **taken}), {"until": until, "end": now + seconds}
-            tried.trace_all(in_turn(tried, few, subject.drafting, context, **how))
+            end = now + context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            tried.trace_all(in_turn(tried, few, subject.drafting, context, until=until, end=end))
     except NoEvidenceError as error:
         # What was traced at other shapes is worth as little.
         tried, taken, notes = TriedInTurn(calls.experiment, tried.not_traced), {}, f"shapes: {error}"
