@@ -3,7 +3,8 @@
 A check of any kind lists experiments; kinds differ in how they make them, and in nothing else. `find` traces
 the outcomes of an experiment if it can: every random decision is run, and uninstrumented samples confirm the
 result. Else samples decide: an e-process screens, then a G test. A traced defect is reported only after
-samples have confirmed it at its own size. See docs/how-it-works/decisions.md.
+samples have confirmed it at its own size. See docs/how-it-works/decisions.md. Those of the check `shapes`
+stand each alone, and are traced by `spec_oracle.audit.shapes.tried`.
 
 A die that is called fair, and shows a six more often than it should:
 

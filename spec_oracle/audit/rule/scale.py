@@ -4,7 +4,6 @@ The output distribution in each number type is found by enumeration: on a toy in
 drafts that the rule accepts, and of one drafted token at a large vocabulary.
 """
 
-import time
 from dataclasses import replace
 from typing import Final
 
@@ -20,8 +19,8 @@ from spec_oracle.audit.results import (
     not_asked,
     passed,
 )
-from spec_oracle.audit.rule.enumeration import enumerated_shape
 from spec_oracle.audit.rule.joint import enumerated
+from spec_oracle.audit.rule.shapes import enumerated_shape
 from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.audit.shapes.trees import Shape
@@ -100,9 +99,9 @@ def _kept_in(subject: RuleSubject, context: Context, dtype: str) -> CheckResult:
     shape = Shape(vocab_size, 1, subject.num_paths, dtype=dtype, kind="flat")
     few = replace(shape, num_paths=1, kind="zero")  # where not every id of the vocabulary can be represented
     for turn, one in enumerate([shape, *[few] * _TURNS]):
-        end, seed = time.process_time() + _SECONDS, context.seed + turn
+        inputs = {"shape": one, "seed": context.seed + turn, "seconds": _SECONDS}
         try:
-            return enumerated_shape(subject, context, context.rate, shape=one, seed=seed, end=end)
+            return enumerated_shape(subject, context, context.rate, **inputs)
         except NotTracedError as error:
             last = error
     raise last

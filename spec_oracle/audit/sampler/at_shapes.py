@@ -46,9 +46,10 @@ class CallsAtShapes:
         self._ordinary = context.stream("sampler/shapes/ordinary calls")
 
     def experiment(self, place: Place) -> Experiment:
-        """Return the experiment of one call at a place."""
+        """Return the experiment of one call at a place; a defect is confirmed as soon as it is traced."""
         code, rng = self._code(place.shape), self.context.stream("sampler/shapes/claimed")
-        return experiment_at(place, self.laws, self.subject.facts, partial(self._cells, place, code, rng))
+        many = partial(self._cells, place, code, rng)
+        return experiment_at(place, self.laws, self.subject.facts, many, self._confirm)
 
     def laws(self, place: Place, end: float) -> Sequence[ConditionalLaw]:
         """Trace the call after each likely draft, after an ordinary call, which is recorded.
@@ -82,7 +83,7 @@ class CallsAtShapes:
             raise
         return found
 
-    def confirm(self, found: TracedExperiment) -> None:
+    def _confirm(self, found: TracedExperiment) -> None:
         """Confirm a defect by ordinary calls at its shape.
 
         Raises `NoEvidenceError` where they contradict it, `NoDecisionError` where they are too few, and no

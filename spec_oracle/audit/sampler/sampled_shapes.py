@@ -25,7 +25,7 @@ from spec_oracle.audit.sampling import Effort, in_bins
 from spec_oracle.audit.shapes.axes import AXES, IDS
 from spec_oracle.audit.shapes.cells import TreeCells, chances_of, likely_drafts
 from spec_oracle.audit.shapes.trees import Place, Shape
-from spec_oracle.audit.shapes.tried import TriedShapes, short
+from spec_oracle.audit.shapes.tried import TriedInTurn, short
 from spec_oracle.contracts import Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.statistics import draws_needed_by_g, split
 
@@ -50,7 +50,9 @@ _MOST_NUMBERS: Final = 1_000_000
 """Most probabilities in one call that takes samples."""
 
 
-def by_samples(subject: SamplerSubject, context: Context, tried: TriedShapes, pace: float) -> CheckResult:
+def by_samples(
+    subject: SamplerSubject, context: Context, tried: TriedInTurn[Place], pace: float
+) -> CheckResult:
     """Sample code at some shapes, of which it verifies so many requests a second.
 
     Where nothing was traced also at full vocabularies, with half the rate.
@@ -104,7 +106,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
 
 
 def sampled_shapes(
-    subject: SamplerSubject, context: Context, tried: TriedShapes, requests: float, seconds: float
+    subject: SamplerSubject, context: Context, tried: TriedInTurn[Place], requests: float, seconds: float
 ) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
@@ -145,7 +147,9 @@ def _requests(place: Place, code: SamplerCode, size: int, rng: np.random.Generat
     return numbered(str(shape), "a completion", cells.law, many, binned=partial(in_bins, cells.law))
 
 
-def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, requests: float) -> list[Place]:
+def _chosen(
+    subject: SamplerSubject, context: Context, tried: TriedInTurn[Place], requests: float
+) -> list[Place]:
     """Return small places that were traced and a few large ones, and some that were not traced.
 
     Where nothing was traced, they are small ones of a design.
@@ -165,7 +169,9 @@ def _chosen(subject: SamplerSubject, context: Context, tried: TriedShapes, reque
     return [*places[:small_ones], *large_ones, *_spread(not_traced, SHAPES_MOST_SAMPLED)]
 
 
-def _ids_taken(subject: SamplerSubject, context: Context, tried: TriedShapes, dtype: str) -> tuple[str, ...]:
+def _ids_taken(
+    subject: SamplerSubject, context: Context, tried: TriedInTurn[Place], dtype: str
+) -> tuple[str, ...]:
     """Return the types of ids that code which cannot be traced takes, as an ordinary call with each shows."""
     usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
     place = Place(Shape(**usual, dtype=dtype, ids=MAY_REFUSE_IDS), context.seed, subject.drafting)

@@ -34,10 +34,10 @@ from spec_oracle.audit.sampler.sampled_shapes import SHAPES_SAMPLED_SHARE, by_sa
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
 from spec_oracle.audit.shapes.axes import AXES, AxisValue
-from spec_oracle.audit.shapes.coverage import Extent, result_of, step_of_a_part
-from spec_oracle.audit.shapes.places import at_one_place
+from spec_oracle.audit.shapes.coverage import Extent, result_of, said_of, step_of_a_part
+from spec_oracle.audit.shapes.places import traced_at
 from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
-from spec_oracle.audit.shapes.tried import TriedShapes, short
+from spec_oracle.audit.shapes.tried import TriedInTurn, in_turn, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError
@@ -112,23 +112,22 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     # With one path the arrays of the contract have no axis of paths: code for several may refuse it.
     optional = {"ids": (MAY_REFUSE_IDS,), "num_paths": (1,) if subject.num_paths > 1 else ()}
     calls, taken, notes = CallsAtShapes(subject, context), dict[str, tuple[AxisValue, ...]](), ""
-    tried = TriedShapes(subject.drafting, calls.experiment, calls.confirm)
+    tried = TriedInTurn(calls.experiment)
     try:
         taken = values_taken(subject, context, tried, optional)
         if taken:
-            now, seconds = time.process_time(), context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            now, few = time.process_time(), design(**{"dtype": dtypes, **only, **taken})
             until = now + effort.SHAPES_VALUES_SHARE * context.budget
-            shapes_of = design(**{"dtype": dtypes, **only, **taken})
-            tried.trace_design(shapes_of, context, until, now + seconds)
+            end = now + context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
+            tried.trace_all(in_turn(tried, few, subject.drafting, context, until=until, end=end))
     except NoEvidenceError as error:
         # What was traced at other shapes is worth as little.
-        not_traced, notes = tried.not_traced, f"shapes: {error}"
-        tried, taken = TriedShapes(subject.drafting, calls.experiment), {}
-        tried.not_traced += not_traced
+        tried, taken, notes = TriedInTurn(calls.experiment, tried.not_traced), {}, f"shapes: {error}"
     extent = Extent(design(**{"dtype": dtypes, **only, **taken}), only, optional)
-    if tried.wrong:
-        wrong = result_of(tried, extent, context)
-        return with_inputs(wrong, "traced_shape", subject, context, context.rate, tried.wrong_inputs)
+    if wrong := tried.wrong:
+        inputs = {"shape": wrong.shape, "seed": wrong.seed}
+        found = result_of(tried, extent, context)
+        return with_inputs(found, "traced_shape", subject, context, context.rate, inputs)
     sampled = by_samples(subject, context.after_claims(), tried, pace(subject, context))
     found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
@@ -140,9 +139,9 @@ def traced_shape(
 ) -> CheckResult:
     """Trace the code at one shape, and compare with the target; a defect is confirmed by samples."""
     del rate
-    calls = CallsAtShapes(subject, context)
+    place = Place(shape, seed, subject.drafting)
     try:
-        return at_one_place(calls.experiment(Place(shape, seed, subject.drafting)), calls.confirm)
+        return said_of(traced_at(CallsAtShapes(subject, context).experiment(place)))
     except (NoEvidenceError, NotTracedError) as error:
         return inconclusive(str(error))
 
@@ -150,7 +149,7 @@ def traced_shape(
 def values_taken(
     subject: SamplerSubject,
     context: Context,
-    tried: TriedShapes,
+    tried: TriedInTurn[Place],
     optional: Mapping[str, Sequence[AxisValue]],
 ) -> dict[str, tuple[AxisValue, ...]]:
     """Return the axes with the values that the code takes; nothing for code that cannot be traced.
@@ -188,7 +187,7 @@ def values_taken(
 
 
 def _error_at(
-    shape: Shape, subject: SamplerSubject, context: Context, tried: TriedShapes
+    shape: Shape, subject: SamplerSubject, context: Context, tried: TriedInTurn[Place]
 ) -> Exception | None:
     """Trace the call at one shape; return what keeps it from being traced.
 

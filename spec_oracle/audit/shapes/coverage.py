@@ -9,11 +9,20 @@ from typing import Final
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import Axes, Design, Part, cost, parts_of
-from spec_oracle.audit.results import CheckResult, Cover, How, Remarks, Status, inconclusive, passed
+from spec_oracle.audit.experiment import TracedExperiment
+from spec_oracle.audit.results import (
+    CheckResult,
+    Cover,
+    How,
+    Remarks,
+    Status,
+    failed,
+    inconclusive,
+    passed,
+)
 from spec_oracle.audit.shapes.axes import AXES, NAMES, AxisValue
-from spec_oracle.audit.shapes.places import said_of
-from spec_oracle.audit.shapes.trees import OPTIONS, Shape
-from spec_oracle.audit.shapes.tried import TriedShapes
+from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
+from spec_oracle.audit.shapes.tried import TriedInTurn, short
 
 _TITLES: Final = {"vocab_size": "V", "draft_length": "L", "num_paths": "K", "ids": "ids of"}
 
@@ -111,7 +120,7 @@ def listed(values: Axes) -> str:
 
 
 def result_of(
-    tried: TriedShapes, extent: Extent, context: Context, sampled: CheckResult | None = None
+    tried: TriedInTurn[Place], extent: Extent, context: Context, sampled: CheckResult | None = None
 ) -> CheckResult:
     """Return the result of the traced shapes, and of the sampled ones if there are any.
 
@@ -139,6 +148,15 @@ def result_of(
     return replace(found, detail=detail, how=how, remarks=remarks)
 
 
+def said_of(found: TracedExperiment) -> CheckResult:
+    """Return the total variation at a place, and the token with the largest gap of a wrong one."""
+    size = found.total_variation
+    says = f"total variation {size:.3g} at {found.experiment.what}{found.traced.remark}"
+    if found.is_wrong:
+        return failed(says, total_variation=size, how=How.PROVEN)
+    return passed(says, how=How.PROVEN)
+
+
 def step_of_a_part(found: CheckResult) -> str:
     """Return what to do about a part of a check: more time, without the number of seconds, or its own step.
 
@@ -148,7 +166,7 @@ def step_of_a_part(found: CheckResult) -> str:
     return "--budget" if do.startswith("--budget ") else do
 
 
-def _open(tried: TriedShapes, extent: Extent, context: Context) -> tuple[str, str]:
+def _open(tried: TriedInTurn[Place], extent: Extent, context: Context) -> tuple[str, str]:
     """Say what leaves the check open, values not tried or shapes at which the code raised; what to do."""
     shapes = [*(place.shape for place in tried.traced), *tried.sampled]
     if tried.refused:
@@ -157,10 +175,11 @@ def _open(tried: TriedShapes, extent: Extent, context: Context) -> tuple[str, st
         how = f"if it need not take that, declare what it takes: {do}" if do else "it must take these"
         return f"{listed({axis: [value]})}: {reason}; {how}", do
     if tried.raised:
-        shape, reason = tried.raised[0]
-        do = extent.declarations(shapes, [one for one, _ in tried.raised])
+        first, error = next(iter(tried.raised.items()))
+        do = extent.declarations(shapes, [place.shape for place in tried.raised])
         how = f"; if it need not take these, declare what it takes: {do}" if do else ""
-        return f"the code raised at {len(tried.raised)} input shapes, first at {shape}: {reason}{how}", do
+        count = len(tried.raised)
+        return f"the code raised at {count} input shapes, first at {first.shape}: {short(error)}{how}", do
     missing = extent.missing(shapes)
     if not missing or context.shapes.most is not None:
         return "", ""
@@ -180,7 +199,7 @@ def _budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: flo
     return 10 * math.ceil(max(seconds, 1.5 * budget) / 10)
 
 
-def _scope(tried: TriedShapes, extent: Extent) -> tuple[str, ...]:
+def _scope(tried: TriedInTurn[Place], extent: Extent) -> tuple[str, ...]:
     """Return lines that say at which shapes the output distribution was found."""
     left_out = [f"not traced at {count} input shapes: {reason}" for reason, count in tried.left_out.items()]
     if not tried.traced:
@@ -231,11 +250,10 @@ def _range(values: set[AxisValue]) -> str:
     return f"{min(values)} to {max(values)} ({len(values)} sizes)" if len(values) > 1 else str(*values)
 
 
-def coverage_of(tried: TriedShapes) -> dict[str, dict[str, Cover]]:
+def coverage_of(tried: TriedInTurn[Place]) -> dict[str, dict[str, Cover]]:
     """Return what is known at each value of each axis; the worst, if that is a defect, else the best."""
     known = [
-        *((Cover.NOT_TRACED, shape) for shape, _ in tried.raised),
-        *((Cover.NOT_TRACED, place.shape) for place in tried.not_traced),
+        *((Cover.NOT_TRACED, place.shape) for place in (*tried.raised, *tried.not_traced)),
         *((Cover.SAMPLED, shape) for shape in tried.sampled),
         *((Cover.REPRESENTED, place.shape) for place, one in tried.traced.items() if one.traced.assumed),
         *((Cover.PROVEN, place.shape) for place, one in tried.traced.items() if not one.traced.assumed),

@@ -24,6 +24,7 @@ up.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -31,7 +32,6 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.experiment import Experiment, TracedExperiment, TracedOutcome
-from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.cells import TreeCells
 from spec_oracle.audit.shapes.trees import DIGITS, Place
 from spec_oracle.exact.completions import Gap
@@ -56,11 +56,11 @@ def tolerance(dtype: str, draft_length: int, vocab_size: int) -> float:
 Laws: TypeAlias = Callable[[Place, float], Sequence[ConditionalLaw]]
 """Finds what one request emits at a place, after each likely draft, up to a processor time."""
 
-Many: TypeAlias = Callable[[int], Integers]
-"""Makes so many ordinary calls at a place; returns the cells of their completions."""
-
 Confirm: TypeAlias = Callable[[TracedExperiment], object]
 """Raises `NoEvidenceError` where a call that was traced as wrong may be right."""
+
+Many: TypeAlias = Callable[[int], Integers]
+"""Makes so many ordinary calls at a place; returns the cells of their completions."""
 
 
 def not_sampled(_: int) -> Integers:
@@ -68,8 +68,12 @@ def not_sampled(_: int) -> Integers:
     return np.empty(0, np.int64)
 
 
-def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampled) -> Experiment:
+def experiment_at(
+    place: Place, laws: Laws, facts: Facts, many: Many = not_sampled, confirm: Confirm = lambda _: None
+) -> Experiment:
     """Return the experiment of one call: ``laws`` trace it, ``many`` makes ordinary calls.
+
+    What is traced as wrong is handed to ``confirm`` at once, which raises where it may be right.
 
     Its total variation is that beyond what rounding does to single tokens. Rounding of all of them, what is
     on record in ``facts``, and the drafts that are not tried explain some more. Code may compute in
@@ -94,7 +98,7 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
         is_decided = not all(law.is_certain for law in found)
         return replace(outcome, law=cells, is_decided=is_decided, remark=_largest_gap(account))
 
-    return Experiment(
+    unconfirmed = Experiment(
         what=what,
         size="a completion",
         expect=lambda: dict(enumerate(TreeCells(place.wanted).law.tolist())),
@@ -102,6 +106,14 @@ def experiment_at(place: Place, laws: Laws, facts: Facts, many: Many = not_sampl
         trace=trace,
         allowed=allowed,
     )
+    return replace(unconfirmed, trace=partial(_confirmed, unconfirmed, confirm))
+
+
+def _confirmed(experiment: Experiment, confirm: Confirm, _: int, end: float) -> TracedOutcome:
+    found = traced_at(experiment, end)
+    if found.is_wrong:
+        confirm(found)
+    return found.traced
 
 
 def _largest_gap(account: Account) -> str:
@@ -112,26 +124,7 @@ def _largest_gap(account: Account) -> str:
     return f": {after}, token {token} is emitted with probability {found}, {expected} expected"
 
 
-def at_one_place(
-    experiment: Experiment, confirm: Confirm = lambda _: None, end: float = math.inf
-) -> CheckResult:
-    """Trace one call at a place, until a processor time; errors are those of its laws, and of ``confirm``."""
-    found = traced_at(experiment, end)
-    if found.is_wrong:
-        confirm(found)
-    return said_of(found)
-
-
-def said_of(found: TracedExperiment) -> CheckResult:
-    """Return the total variation at a place, and the token with the largest gap of a wrong one."""
-    size = found.total_variation
-    says = f"total variation {size:.3g} at {found.experiment.what}{found.traced.remark}"
-    if found.is_wrong:
-        return failed(says, total_variation=size, how=How.PROVEN)
-    return passed(says, how=How.PROVEN)
-
-
 def traced_at(experiment: Experiment, end: float = math.inf) -> TracedExperiment:
-    """Trace one call, up to a processor time; errors are those of its laws."""
+    """Trace one call, up to a processor time; errors are those of its laws, and of what confirms them."""
     assert experiment.trace is not None
     return TracedExperiment(experiment, experiment.trace(0, end))

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import time
 
 import numpy as np
 import pytest
@@ -95,6 +96,14 @@ def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp
     assert tried[check].status is Status.FAILED
     assert AuditReport((report,), 0, ALPHA).exit_code == 1
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_large_vocabulary_has_its_seconds_whenever_it_is_tried_again(tmp_path, monkeypatch):
+    """A moment of the process in which it failed says nothing in another one."""
+    subject, found = checked("chain-ids-of-eight-bits", "scale", tmp_path)
+    for clock in (time.process_time, time.monotonic):
+        monkeypatch.setattr(time, clock.__name__, lambda clock=clock: clock() + 1000)
+    assert result_of("scale", subject, Context(again=found.shown.inputs)).status is Status.FAILED
 
 
 @pytest.mark.parametrize("sizes", [(None, None), (2, 1)])

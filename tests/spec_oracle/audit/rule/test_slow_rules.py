@@ -13,6 +13,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.rule import joint
 from spec_oracle.audit.rule import scale as rule_scale
 from spec_oracle.audit.rule import shapes as rule_shapes
+from spec_oracle.audit.shapes.tried import TriedInTurn
 from spec_oracle.audit.subjects import of_rule
 from spec_oracle.audit.suite import result_of
 from spec_oracle.exact.drafting import StochasticBeam
@@ -96,9 +97,9 @@ def test_draft_trees_are_listed_up_to_the_end_of_the_time():
 
 def test_without_time_kinds_of_trees_are_named_that_shapes_did_not_begin(monkeypatch):
     monkeypatch.setattr(rule_shapes, "_SECONDS_ON_TREES", 0.0)
-    _, right, too_slow = rule_shapes._after_all_drafts(of_rule("slow", DrawsForEveryPlace()), Context(), 0.0)
-    assert not right
-    assert any("5 children after 2 tokens" in kind for kind in too_slow)
+    others = TriedInTurn(None)
+    assert not [*rule_shapes.other_sizes(others, of_rule("slow", DrawsForEveryPlace()), Context(), 0.0)]
+    assert any("5 children after 2 tokens" in str(case) for case in others.not_traced)
 
 
 def test_without_time_calls_are_not_run(monkeypatch):

@@ -6,7 +6,6 @@ above 0.1, they miss with a probability below 1e-9.
 
 import functools
 import sys
-from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -231,17 +230,10 @@ def test_numba_asks_before_it_reads_an_array(monkeypatch):
     numpy_memory._register_with_numba.cache_clear()
 
 
-def traced_place(code, shape, later=None):
-    """Return what was traced of code at a shape, and what confirms it, traced again of ``later`` code."""
-    subject, context = SamplerSubject("mine", code), Context(rate=1e-7, budget=60.0)
-    place = Place(shape, 0, Siblings.INDEPENDENT)
-    calls = CallsAtShapes(subject, context)
-    found, again = (
-        traced_at(calls.experiment(place)),
-        CallsAtShapes(replace(subject, code=later or code), context),
-    )
-    as_before = replace(found.experiment, trace=again.experiment(place).trace)
-    return found, functools.partial(calls.confirm, replace(found, experiment=as_before))
+def traced_place(code, shape):
+    """Return what was traced of code at a shape, and confirmed where it is wrong."""
+    calls = CallsAtShapes(SamplerSubject("mine", code), Context(rate=1e-7, budget=60.0))
+    return traced_at(calls.experiment(Place(shape, 0, Siblings.INDEPENDENT)))
 
 
 def too_eager(draft_tokens, draft_probs, target_probs, generator):
@@ -267,7 +259,7 @@ EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind
 @pytest.mark.parametrize("shape", by_day(EAGER_AT, EAGER_AT[:1]), ids=str)
 def test_samples_confirm_the_trace_of_wrong_code(shape):
     """A chi-square test; its false-alarm rate is 1e-6."""
-    found, confirm = traced_place(SamplerCode(too_eager), shape)
+    found = traced_place(SamplerCode(too_eager), shape)
     assert found.is_wrong
     claimed_law, law = (np.array([*one.values()]) for one in (found.traced.law, found.experiment.expected))
     counts = np.bincount(found.experiment.many(3000), minlength=len(claimed_law))
@@ -277,28 +269,26 @@ def test_samples_confirm_the_trace_of_wrong_code(shape):
     statistic = ((counts[possible] - expected) ** 2 / expected).sum()
     assert statistic < stats.chi2.isf(1e-6, possible.sum() - 1)
     assert abs(claimed_law - law).sum() / 2 > 0.01
-    confirm()
 
 
 def test_samples_contradict_a_false_trace_of_right_code():
-    found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
-    assert found.is_wrong
     with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
-        confirm()
+        traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
 
 
 def test_few_samples_without_a_traced_decision_are_no_evidence(monkeypatch):
     monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: False)
-    found, confirm = traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
-    assert not found.traced.is_decided
     with pytest.raises(NoDecisionError, match="no random decision was seen"):
-        confirm()
-    _, confirm = traced_place(SamplerCode(too_eager), Shape(5, 3))
-    confirm()
-    right = SamplerCode(as_sampler(verifiers.get("token")))
-    _, confirm = traced_place(SamplerCode(too_eager), Shape(5, 3), right)
+        traced_place(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    assert traced_place(SamplerCode(too_eager), Shape(5, 3)).is_wrong
+    ways = [too_eager]
+
+    def first_eager_then_right(*arguments):
+        return ways[-1](*arguments)
+
+    monkeypatch.setattr(experiment, "borne_out", lambda *_, **__: bool(ways.append(TOKEN)))
     with pytest.raises(NoEvidenceError, match="two distributions"):
-        confirm()
+        traced_place(SamplerCode(first_eager_then_right), Shape(5, 3))
 
 
 def test_ordinary_calls_at_a_shape_have_new_generators_every_time():

@@ -19,7 +19,7 @@ from spec_oracle.audit.shapes.axes import AXES
 from spec_oracle.audit.shapes.coverage import Extent, coverage_of, scope_of
 from spec_oracle.audit.shapes.places import experiment_at, tolerance, traced_at
 from spec_oracle.audit.shapes.trees import DIGITS, Place, Shape, exact_row, ids_of_interest, tree_of
-from spec_oracle.audit.shapes.tried import SHAPES_PAIRS_SHARE, SHAPES_VALUES_LEFT_SHARE, TriedShapes
+from spec_oracle.audit.shapes.tried import SHAPES_PAIRS_SHARE, SHAPES_VALUES_LEFT_SHARE, TriedInTurn, in_turn
 from spec_oracle.exact.draft_tree import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import TooManyBranchesError
 from tests.strategies import at_night
@@ -219,12 +219,17 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
         assert moved < tolerance(dtype, 3, 50)
 
 
+def trace_in_turn(tried, few, until, end):
+    context = Context(budget=60.0)
+    tried.trace_all(in_turn(tried, few, Siblings.INDEPENDENT, context, until=until, end=end))
+
+
 @pytest.mark.parametrize("seconds", [0.5, 2.0])
 def test_pairs_of_values_have_a_part_of_the_time_and_values_all_that_they_need(seconds, monkeypatch):
     """At default options a right sampler is not kept for a minute by the last pairs, the largest ones."""
     now, few = [100.0], design(num_paths=(1,))
     monkeypatch.setattr("time.process_time", lambda: now[0])
-    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+    tried = TriedInTurn(None)
 
     def trace(place, end):
         now[0] += seconds if place.shape.is_brief else 3.0
@@ -232,7 +237,7 @@ def test_pairs_of_values_have_a_part_of_the_time_and_values_all_that_they_need(s
 
     monkeypatch.setattr(TracedExperiment, "is_wrong", False)
     monkeypatch.setattr(tried, "trace", trace)
-    tried.trace_design(few, context, until=now[0] + 45.0, end=now[0] + 60.0)
+    trace_in_turn(tried, few, now[0] + 45.0, now[0] + 60.0)
     shapes = [place.shape for place in tried.traced]
     assert shapes[: few.of_values] == [*few.shapes[: few.of_values]]
     pairs = len(shapes) - few.of_values
@@ -242,7 +247,7 @@ def test_pairs_of_values_have_a_part_of_the_time_and_values_all_that_they_need(s
 def test_values_whose_shapes_take_too_long_are_tried_at_cheaper_ones(monkeypatch):
     """Code that draws more than it needs is traced at few of the shapes that have every value."""
     few = design(num_paths=(1,), dtype=("float64", "float32"))
-    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+    tried = TriedInTurn(None)
     now = [100.0]
     monkeypatch.setattr("time.process_time", lambda: now[0])
 
@@ -255,7 +260,7 @@ def test_values_whose_shapes_take_too_long_are_tried_at_cheaper_ones(monkeypatch
 
     monkeypatch.setattr(TracedExperiment, "is_wrong", False)
     monkeypatch.setattr(tried, "trace", trace)
-    tried.trace_design(few, context, until=now[0] + 45.0, end=now[0] + 30.0)
+    trace_in_turn(tried, few, now[0] + 45.0, now[0] + 30.0)
     shapes = [place.shape for place in tried.traced]
     assert {2, 8, 128, 1000, 151_936} <= values(shapes, "vocab_size")
     assert values(shapes, "kind") == {*AXES["kind"]}
@@ -265,7 +270,7 @@ def test_values_whose_shapes_take_too_long_are_tried_at_cheaper_ones(monkeypatch
 def test_the_cheapest_shape_of_a_single_value_may_take_all_the_time_for_these(monkeypatch):
     """As of lmdeploy, which takes some seconds at its largest vocabulary however small the rest is."""
     few = design(num_paths=(1,), dtype=("float64", "float32"))
-    tried, context = TriedShapes(Siblings.INDEPENDENT, None), Context(budget=60.0)
+    tried = TriedInTurn(None)
     now, needed = [100.0], 0.9 * SHAPES_VALUES_LEFT_SHARE * 60.0
     monkeypatch.setattr("time.process_time", lambda: now[0])
 
@@ -280,14 +285,14 @@ def test_the_cheapest_shape_of_a_single_value_may_take_all_the_time_for_these(mo
 
     monkeypatch.setattr(TracedExperiment, "is_wrong", False)
     monkeypatch.setattr(tried, "trace", trace)
-    tried.trace_design(few, context, until=now[0] + 10.0, end=now[0] + 10.0)
+    trace_in_turn(tried, few, now[0] + 10.0, now[0] + 10.0)
     assert values([place.shape for place in tried.traced], "vocab_size") == {*AXES["vocab_size"]}
 
 
 def test_coverage_lists_the_weakest_evidence_of_each_value_first():
     right = Shape(3, 2)
     wrong = replace(right, vocab_size=128, dtype="float16")
-    tried = TriedShapes(Siblings.INDEPENDENT, None)
+    tried = TriedInTurn(None)
     for shape, gap in ((right, 0.0), (wrong, 0.1), (replace(right, vocab_size=8), 0.1)):
         place = Place(shape, 0, Siblings.INDEPENDENT)
         experiment = experiment_at(place, None, NOTHING_DECLARED)
