@@ -1,7 +1,8 @@
 """Inputs on which a part of a check fails: the record in a result, and its file."""
 
+import inspect
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,10 +62,10 @@ class FailingInputs:
         path.write_text(json.dumps({**kept, "inputs": inputs}, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | Path, parts: Collection[str]) -> "FailingInputs | None":
+    def load(cls, path: str | Path, parts: Mapping[str, Callable[..., object]]) -> "FailingInputs | None":
         """Read such a file, None if it is another one; raises `InvalidInputError` for one that is damaged.
 
-        ``parts`` are the names of the parts of checks: that of the file must be one of them.
+        ``parts`` are the parts of checks by name: that of the file must be one of them, and take its inputs.
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -79,6 +80,7 @@ class FailingInputs:
                 name: _READ[name](one) if name in _READ else one for name, one in data["inputs"].items()
             }
             rate = require_share(data["rate"], "rate")
+            inspect.signature(parts[data["part"]]).bind(None, None, rate, **inputs)
             return cls(str(data["check"]), str(data["part"]), inputs, rate, str(data["says"]), str(path))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(f"{path}: no inputs of a failed check: {error!r}") from None

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from spec_oracle.audit.rule.subject import RuleSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.saved_inputs import FailingInputs
+from spec_oracle.audit.shapes.trees import Shape
 from spec_oracle.audit.suite import result_of
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.cli import main
@@ -110,7 +112,8 @@ def test_a_large_vocabulary_has_its_seconds_whenever_it_is_tried_again(tmp_path,
 def test_saved_trees_are_as_deep_and_wide_as_they_were(sizes, tmp_path):
     rows = np.full((2, 4, 3), 1 / 3)
     drafts = Drafts.of_tree(np.array([[0, 1, 2]] * 2), np.array([[ROOT, 0, EMPTY]] * 2), rows, rows, *sizes)
-    FailingInputs("batch", "in_another_batch", {"drafts": drafts}, 0.1, "").save(tmp_path / "saved.json")
+    inputs = {"drafts": drafts, "seed": 0}
+    FailingInputs("streams", "one_call", inputs, 0.1, "").save(tmp_path / "saved.json")
     found = FailingInputs.load(tmp_path / "saved.json", PARTS).inputs["drafts"]
     assert (found.depth, found.fan_out) == (drafts.depth, drafts.fan_out)
     assert np.array_equal(found.parents, drafts.parents)
@@ -170,6 +173,17 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
         file.write_text(f'{{"part": "one_call", {kept}}}', encoding="utf-8")
         with pytest.raises(InvalidInputError, match="saved.json: .*rate: expected a number in"):
             FailingInputs.load(file, PARTS)
+
+
+def test_inputs_of_another_version_are_named(tmp_path):
+    """`scale` of rules once saved until when it might run, too."""
+    file = tmp_path / "saved.json"
+    inputs = {"shape": asdict(Shape(3, 1)), "seed": 0, "seconds": 1.0}
+    FailingInputs("scale", "enumerated_shape", inputs, 1e-9, "").save(file)
+    assert FailingInputs.load(file, PARTS).inputs["seconds"] == 1.0
+    FailingInputs("scale", "enumerated_shape", {**inputs, "end": 3.5}, 1e-9, "").save(file)
+    with pytest.raises(InvalidInputError, match="saved.json: no inputs of a failed check: .*'end'"):
+        FailingInputs.load(file, PARTS)
 
 
 def test_a_shape_of_a_kind_that_is_no_longer_tried_is_named(tmp_path):
