@@ -44,7 +44,6 @@ from spec_oracle.servers.checks.conclusion import (
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.reference import by_reference
 from spec_oracle.servers.checks.subject import (
-    NEEDS_PROBABILITIES,
     UNCHECKED,
     UNCONFIRMED,
     ServerSubject,
@@ -84,7 +83,7 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"
         return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
-    why_not = UNCHECKED * is_unchecked(context) if subject.server.listed else NEEDS_PROBABILITIES
+    why_not = subject.why_no_rows(subject.plan.tokens) or UNCHECKED * is_unchecked(context)
     own = partial(by_own_probabilities, subject, context, subject.distributions, why_not)
     found = first_that_works([own, partial(by_reference, subject, context)])
     if why_not and subject.reference is None:
