@@ -72,7 +72,8 @@ class Combination:
         base = server.sampling
         own = {name: self.fields[name] for name in _OF_SAMPLING if name in self.fields}
         more = {name: value for name, value in self.fields.items() if name not in own}
-        sampling = replace(base, **own, fields={**base.fields, **more})
+        kept = {name: value for name, value in base.fields.items() if name not in own}
+        sampling = replace(base, **own, fields={**kept, **more})
         prompts = tuple(long_prompt(prompt) for prompt in server.prompts) if self.is_long else server.prompts
         return replace(server, sampling=sampling, prompts=prompts)
 

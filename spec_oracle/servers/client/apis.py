@@ -36,7 +36,7 @@ class LlamaCpp:
         body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
         if ask.listed:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
-        return Request("/completion", {**body, **sampling.fields, **ask.fields})
+        return Request("/completion", {**body, **_added(ask, sampling)})
 
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
@@ -81,6 +81,12 @@ def _asked(ask: Ask, sampling: Sampling) -> dict[str, object]:
     return {"prompt": prompt, "temperature": temperature, "top_p": sampling.top_p, **seed}
 
 
+def _added(ask: Ask, sampling: Sampling) -> dict[str, object]:
+    """Return the fields of all requests and of this one; its own temperature is no field of all others."""
+    own = {} if ask.temperature is None else {"temperature": ask.temperature}
+    return {**sampling.fields, **own, **ask.fields}
+
+
 _IDS = ("return_token_ids", "return_tokens_as_token_ids")
 NEUTRAL: Mapping[str, object] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
 """Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
@@ -101,7 +107,7 @@ class OpenAI:
             body["top_k"] = sampling.top_k
         if ask.listed:
             body["logprobs"] = ask.listed
-        return Request("/v1/completions", {**body, **sampling.fields, **ask.fields})
+        return Request("/v1/completions", {**body, **_added(ask, sampling)})
 
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
