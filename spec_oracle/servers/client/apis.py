@@ -210,7 +210,8 @@ _SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(?P<value>\S+)"
 def drafts_counted(text: str) -> DraftCounts:
     r"""Return the drafts that a ``/metrics`` page for Prometheus counts, added up over models and ranks.
 
-    vLLM and llama.cpp count tokens; SGLang shows the mean number of tokens per call, the last one included.
+    vLLM, llama.cpp, LMDeploy and TensorRT-LLM count tokens; SGLang shows the mean number of tokens per call,
+    the last one included.
 
     >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
     ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
@@ -221,9 +222,9 @@ def drafts_counted(text: str) -> DraftCounts:
     def values(ending: str) -> list[float]:
         return [value for name, value in samples if name.removesuffix("_total").endswith(ending)]
 
-    drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
+    drafted, accepted = values("spec_decode_num_draft_tokens"), values("spec_decode_num_accepted_tokens")
     if drafted and accepted:
-        calls = values(":spec_decode_num_drafts")
+        calls = values("spec_decode_num_drafts")
         return DraftCounts(sum(drafted), sum(accepted), sum(calls) if calls else None)
     per_call = values(":spec_accept_length")
     return DraftCounts(accepted=max(max(per_call) - 1, 0.0)) if per_call else DraftCounts()
