@@ -172,7 +172,9 @@ def streamed(api: Api, text: str) -> Completion:
         ids = (token for part in parts for token in part.tokens if isinstance(token, int))
         counted = next((part.counted for part in parts[::-1] if part.counted is not None), None)
         ended, words = any(part.ended for part in parts), "".join(part.text for part in parts)
-        return replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+        reported = tuple(one for part in parts for one in part.reported)
+        whole = replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+        return replace(whole, reported=reported)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise ServerError(f"cannot read a stream by the API {api.name}: {type(error).__name__}") from None
 
