@@ -58,6 +58,8 @@ _COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
 _ADMIT: Final = "to admit it, "
 """How the record of a failure begins; it follows where to look."""
 
+_RUN_JOINT: Final = "run joint, too: of the checks that ran none judges the distribution by itself"
+
 _MORE: Final = 4
 """So many times the budget is the next one to try, where no check knows which should do."""
 
@@ -82,12 +84,12 @@ def next_steps(subject: SubjectReport, command: str = "") -> list[str]:
 
 
 def what_to_do(subject: SubjectReport, command: str = "") -> str:
-    """Return the first step: what to change, or the one command to run next; "" where nothing is open."""
+    """Return the first step: what to change, or the one command to run next; "" where nothing is to do."""
     checks = open_checks(subject)
     if subject.verdict is SubjectVerdict.INCONCLUSIVE:  # which waits for what is undecided
         checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
-        return ""
+        return _RUN_JOINT if subject.verdict is SubjectVerdict.INCONCLUSIVE and not subject.error else ""
     first = checks[0]
     do, is_record = first.remarks.do, first.remarks.do.startswith(_ADMIT)
     if _is_a_step(first):

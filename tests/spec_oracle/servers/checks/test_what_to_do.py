@@ -32,6 +32,12 @@ def test_open_checks_have_a_do_line(served, options, do, capsys):
     assert f"do: {do}" in capsys.readouterr().out
 
 
+def test_an_audit_without_the_checks_that_decide_says_so(capsys):
+    with answering(StandIn()) as url:
+        assert main(["audit-server", url, *SKIP, "--skip", "joint"]) == 2
+    assert "do: run joint, too" in capsys.readouterr().out
+
+
 def test_what_was_interrupted_is_to_be_run_again():
     interrupted = CheckResult("joint", Status.NOT_RUN, "interrupted")
     one = SubjectReport(
