@@ -50,8 +50,8 @@ _OF_GENERATED: Final = {
 }
 """Penalties that many servers take of generated tokens alone, and the values at which they do nothing."""
 
-_LEAST: Final = ("min_tokens", "min_new_tokens")
-"""Least numbers of generated tokens: a request for one token does not know how many came before."""
+_COUNTED: Final = ("min_tokens", "min_new_tokens", "thinking_token_budget")
+"""Numbers of generated tokens: a request for one token does not know how many came before."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def hidden_field(reported: Distributions, tokens: int) -> str:
     To these the tokens before are a part of the prompt. ``tokens`` are those of the completions to judge.
     """
     sampling = reported.server.sampling
-    hidden = [name for name in _LEAST if 0 < _number(sampling.fields.get(name)) < tokens]
+    hidden = [name for name in _COUNTED if 0 < _number(sampling.fields.get(name)) < tokens]
     for name, neutral in _OF_GENERATED.items():
         if _number(sampling.fields.get(name), neutral) == neutral or hidden:
             continue

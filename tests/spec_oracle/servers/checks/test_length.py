@@ -111,6 +111,22 @@ def test_a_wrong_reason_of_the_end_is_no_wrong_distribution():
     assert "tokens that were asked for end for 'stop'" in found.detail
 
 
+class CutsBlocks(StandIn):
+    """Counts a whole block before it sends it: completions end early (ik_llama.cpp#2358)."""
+
+    def text(self, prompt, count, body):
+        tokens, drafted, accepted = super().text(prompt, count, body)
+        return tokens[: len(tokens) - (accepted == 1)], drafted, accepted
+
+
+def test_completions_that_are_cut_short_say_where_to_look():
+    server = server_of(CutsBlocks(), top_k=3, prompts=["bc"])
+    found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.1)), Context())
+    assert found.status is Status.FAILED
+    assert "stops after 3 of 4 tokens" in found.detail
+    assert found.remarks.do.startswith("look at where the server ends")
+
+
 class CountsBeyondLimit(StandIn):
     """Counts accepted drafts that the limit cuts off, as mlx-vlm documents of its server (#2324)."""
 
