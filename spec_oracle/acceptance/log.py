@@ -189,7 +189,10 @@ def _call(line: str, where: str) -> LoggedCall:
             raise InvalidInputError(f"{where} has no field {name!r} (has {', '.join(data) or 'none'})")
     tokens = data["drafted"]
     if not isinstance(tokens, list) or not all(is_whole(token) and token >= 0 for token in tokens):
-        raise InvalidInputError(f"{where}: drafted: expected a list of token ids, got {tokens!r:.60}")
+        is_padded = isinstance(tokens, list) and -1 in tokens
+        padding = "; leave out -1, which no draft model proposed" * is_padded
+        wrong = f"drafted: expected a list of token ids, got {tokens!r:.60}{padding}"
+        raise InvalidInputError(f"{where}: {wrong}")
     accepted = data["accepted"]
     if not is_whole(accepted) or not 0 <= accepted <= len(tokens):
         bonus = "; leave the bonus token out" if accepted == len(tokens) + 1 else ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
-from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE
+from spec_oracle.acceptance.evidence import CONFIDENCE, HIGHEST_SHARE, WIDEST
 from spec_oracle.acceptance.log import AGGREGATES, Aggregate
 from spec_oracle.acceptance.where import Part
 from spec_oracle.arrays import Json
@@ -120,9 +120,11 @@ def _difference(found: Acceptance) -> str:
         return f"no single factor of {found.rule}'s acceptance probabilities explains them"
     factor, least, most = found.factor
     less = "less" if factor < 1 else "more"
+    # The largest factors that are fitted stand for all beyond.
+    bound = "" if abs(math.log(factor)) < 0.999 * WIDEST else "at most " if factor < 1 else "at least "
     return (
-        f"each drafted token is accepted {factor:.3f} times as often as by {found.rule}, {less} than it "
-        f"should be ({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
+        f"each drafted token is accepted {bound}{factor:.3f} times as often as by {found.rule}, {less} than "
+        f"it should be ({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
     )
 
 

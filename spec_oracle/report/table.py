@@ -36,7 +36,7 @@ def percent(share: SupportsFloat | None, digits: int = 1) -> str:
 
 def plural(count: int, what: str) -> str:
     """Return a number of things."""
-    return f"{count} {what}{'s' * (count != 1)}"
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def plain(value: SupportsFloat | None) -> str | float | None:

@@ -14,6 +14,9 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.report.reading import open_checks
 from spec_oracle.statistics import goodness_of_fit_by_g
 
+INTERRUPTED: Final = "interrupted"
+"""All that is said of a check that Ctrl-C ended."""
+
 _SHARE: Final = 0.01
 """Of the total variation: smaller differences are rounding."""
 
@@ -28,6 +31,7 @@ _LOOK_AT: Final = {
     "joint": "how a draft is accepted, and what is sampled after a rejection",
     "shapes": "what depends on that size or form",
     "length": "when it accepts, or declare the rule that it is",
+    "long-texts": "how a draft is accepted, and what is sampled after a rejection",
     "calls": "what is kept between calls",
     "logprobs": "what it reports: log-probabilities of the distribution that is sampled are expected",
     "draft-law": "what the drafter reports: the distribution that it samples from is expected",
@@ -54,6 +58,8 @@ _COMMANDS: Final = ("audit", "audit-server", "audit-transcripts")
 _ADMIT: Final = "to admit it, "
 """How the record of a failure begins; it follows where to look."""
 
+_RUN_JOINT: Final = "run joint, too: of the checks that ran none judges the distribution by itself"
+
 _MORE: Final = 4
 """So many times the budget is the next one to try, where no check knows which should do."""
 
@@ -78,12 +84,12 @@ def next_steps(subject: SubjectReport, command: str = "") -> list[str]:
 
 
 def what_to_do(subject: SubjectReport, command: str = "") -> str:
-    """Return the first step: what to change, or the one command to run next; "" where nothing is open."""
+    """Return the first step: what to change, or the one command to run next; "" where nothing is to do."""
     checks = open_checks(subject)
     if subject.verdict is SubjectVerdict.INCONCLUSIVE:  # which waits for what is undecided
         checks = sorted(checks, key=lambda check: check.status is Status.FAILED)
     if not checks:
-        return ""
+        return _RUN_JOINT if subject.verdict is SubjectVerdict.INCONCLUSIVE and not subject.error else ""
     first = checks[0]
     do, is_record = first.remarks.do, first.remarks.do.startswith(_ADMIT)
     if _is_a_step(first):
@@ -167,6 +173,8 @@ def first_wrong_token(found: Counterexample) -> int | None:
 
 def _next_command(subject: SubjectReport, checks: Sequence[CheckResult], command: str) -> str:
     """Return the command that should decide the open checks, "" if none is known."""
+    if any(check.detail == INTERRUPTED for check in checks):
+        return command_for(subject, command, [])
     options = [check.remarks.do.split() for check in checks]
     if declared := next((words for words in options if words[:1] and words[0] in _IF_SO), None):
         return f"if it is so: {command_for(subject, command, declared)}"

@@ -26,6 +26,16 @@ from spec_oracle.errors import InvalidInputError
 LEFT_OUT = {"rl": ("length", "batch")}
 """By purpose the checks that say nothing of it."""
 
+_OPTIONS = {
+    **{name: f"--{name.replace('_', '-')}" for name in ("temperature", "top_k", "top_p", "prompt", "model")},
+    **dict.fromkeys(("max_tokens", "n_predict"), "--tokens"),
+    "stream": "--stream",
+}
+"""Options in the place of fields that the audit sets."""
+
+_OWN = ("seed", "stop", "logprobs", "n_probs")
+"""Fields of which the audit has values of its own."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Audit the server, write the report, and return its exit code."""
@@ -111,6 +121,10 @@ def _fields(given: list[str]) -> dict[str, object]:
             fields[name] = json.loads(value)
         except ValueError:
             fields[name] = value
+        is_left_out = fields[name] is None and name in ("temperature", "top_k", "top_p")
+        if name in (*_OPTIONS, *_OWN) and not is_left_out:
+            instead = f"use {_OPTIONS[name]}" if name in _OPTIONS else "leave it out"
+            raise InvalidInputError(f"--field: the audit sets {name} itself: {instead}")
     return fields
 
 

@@ -42,6 +42,17 @@ LIMITS: Final = (16, 2, 7)
 
 _OF_SAMPLING: Final = ("temperature", "top_k", "top_p")
 
+_OF_GENERATED: Final = {
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    "repeat_penalty": 1,
+}
+"""Penalties that many servers take of generated tokens alone, and the values at which they do nothing."""
+
+_COUNTED: Final = ("min_tokens", "min_new_tokens", "thinking_token_budget")
+"""Numbers of generated tokens: a request for one token does not know how many came before."""
+
 
 @dataclass(frozen=True)
 class Combination:
@@ -61,7 +72,8 @@ class Combination:
         base = server.sampling
         own = {name: self.fields[name] for name in _OF_SAMPLING if name in self.fields}
         more = {name: value for name, value in self.fields.items() if name not in own}
-        sampling = replace(base, **own, fields={**base.fields, **more})
+        kept = {name: value for name, value in base.fields.items() if name not in own}
+        sampling = replace(base, **own, fields={**kept, **more})
         prompts = tuple(long_prompt(prompt) for prompt in server.prompts) if self.is_long else server.prompts
         return replace(server, sampling=sampling, prompts=prompts)
 
@@ -172,6 +184,30 @@ def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequenc
             return way
         whys.append(NO_EFFECT)
     return NO_EFFECT if NO_EFFECT in whys else whys[-1]
+
+
+def hidden_field(reported: Distributions, tokens: int) -> str:
+    """Say which field of all requests does to later tokens what one-token requests do not show, "" if none.
+
+    To these the tokens before are a part of the prompt. ``tokens`` are those of the completions to judge.
+    """
+    sampling = reported.server.sampling
+    hidden = [name for name in _COUNTED if 0 < _number(sampling.fields.get(name)) < tokens]
+    for name, neutral in _OF_GENERATED.items():
+        if _number(sampling.fields.get(name), neutral) == neutral or hidden:
+            continue
+        others = {other: value for other, value in sampling.fields.items() if other != name}
+        without = Distributions(replace(reported.server, sampling=replace(sampling, fields=others)))
+        near, error = reported.near(), 3 * reported.error + 1e-3
+        without.fetch(near)
+        if not any(_differ(reported.logs[one] or {}, without.logs[one] or {}, error) for one in near):
+            hidden.append(name)
+    return f"one-token requests do not show what `{hidden[0]}` does to generated tokens" if hidden else ""
+
+
+def _number(value: Json, otherwise: float = 0.0) -> float:
+    """Return the value of a field that is a number, else ``otherwise``."""
+    return float(value) if isinstance(value, int | float) else otherwise
 
 
 def refusal(error: RefusedError) -> str:

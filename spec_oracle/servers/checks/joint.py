@@ -19,17 +19,20 @@ from spec_oracle.audit.experiment import Experiment, first_that_works
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
+    How,
     LawResult,
     NoEvidenceError,
+    Remarks,
     Shown,
     Status,
     TextCounterexample,
+    breach,
     inconclusive,
     not_asked,
     with_findings,
 )
 from spec_oracle.audit.sampling import Effort
-from spec_oracle.contracts import ContractError
+from spec_oracle.contracts import ContractError, ImpossibleOutputError
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.bins import IMPOSSIBLE, ServedOutcomes, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
@@ -42,9 +45,9 @@ from spec_oracle.servers.checks.conclusion import (
     wrong_completion,
 )
 from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.length import LOOK_AT_ENDS
 from spec_oracle.servers.checks.reference import by_reference
 from spec_oracle.servers.checks.subject import (
-    NEEDS_PROBABILITIES,
     UNCHECKED,
     UNCONFIRMED,
     ServerSubject,
@@ -84,7 +87,7 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
     if subject.drafts_from:
         short = f"completions of {subject.plan.tokens} tokens draft nothing"
         return not_asked(f"{short}, those of {subject.drafts_from} do: long-texts judges these")
-    why_not = UNCHECKED * is_unchecked(context) if subject.server.listed else NEEDS_PROBABILITIES
+    why_not = subject.why_no_rows(subject.plan.tokens) or UNCHECKED * is_unchecked(context)
     own = partial(by_own_probabilities, subject, context, subject.distributions, why_not)
     found = first_that_works([own, partial(by_reference, subject, context)])
     if why_not and subject.reference is None:
@@ -105,7 +108,10 @@ def by_own_probabilities(
     completions = subject.completions
     requests = ServedOutcomes(completions.more, completions.found, subject.plan.requests or math.inf)
     seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
-    tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
+    try:
+        tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
+    except ImpossibleOutputError as error:  # too many tokens, too few, or tokens behind the end
+        return replace(breach(error, How.SAMPLED), remarks=Remarks(do=LOOK_AT_ENDS))
     is_wrong, shown = result.status is Status.FAILED, None
     if is_wrong:
         counts = _enough_to_show(requests, tree, counts)

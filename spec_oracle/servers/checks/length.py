@@ -19,7 +19,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclu
 from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, RefusedError
+from spec_oracle.servers.contract import BEYOND_LIMIT, Ask, RefusedError
 
 SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many without.
 
@@ -30,6 +30,9 @@ STOP = 2
 """Characters before a stop string may stand."""
 
 LOOK_AT_COUNTS = "look at how the server counts drafted and accepted tokens"
+CUT_OFF = (
+    "if the server counts accepted tokens that its limit cuts off, leave this out: --skip length; else "
+) + LOOK_AT_COUNTS
 LOOK_AT_ENDS = "look at where the server ends text, ids, log-probabilities and count: one place is expected"
 
 WORST_FIRST = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED, Status.NOT_APPLICABLE)
@@ -64,7 +67,8 @@ def counts(subject: ServerSubject) -> CheckResult:
             return failed(said, draws=draws, how=How.SAMPLED, do=LOOK_AT_COUNTS)
         return not_asked("the server does not report accepted tokens with its completions")
     if completions.odd_counts:
-        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED, do=LOOK_AT_COUNTS)
+        do = CUT_OFF if BEYOND_LIMIT in completions.odd_counts else LOOK_AT_COUNTS
+        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED, do=do)
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
     if wrong := counted_too_often(completions.counts, completions.length):
@@ -131,6 +135,10 @@ def ends(subject: ServerSubject) -> CheckResult:
     server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
     prompts = list(server.prompts) * -(-SERVER_STOPS // len(server.prompts))
     free = server.complete([Ask(prompt, tokens) for prompt in prompts])
+    full = [one for one in free if len(one.tokens) == tokens and server.ends.isdisjoint(one.tokens[-1:])]
+    if 2 * len(full) > len(free) and not server.by_letters and all(one.finish == "stop" for one in full):
+        wrong = f"{len(full)} completions of all {tokens} tokens that were asked for end for 'stop'"
+        return failed(wrong, draws=len(free), how=How.SAMPLED, do="report why a completion ends")
     # Some place in most of them, so that no block is likely to begin or end there each time.
     held = Counter(
         piece for one in free for piece in {one.text[i : i + STOP] for i in range(2, len(one.text) - 1)}

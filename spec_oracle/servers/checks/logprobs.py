@@ -20,7 +20,7 @@ from spec_oracle.audit.logprobs import SEEN_MASS, Logs, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, Status, check_result, failed, not_asked
 from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks.distributions import SERVER_SCORED, Distributions, ids_after
-from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
+from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.apis import SCORINGS, Scoring
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefixes_of
 
@@ -34,9 +34,9 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare log-probabilities of completions after each prompt, token by token, with one-token requests."""
     del context
     server, reported = subject.server, subject.distributions
-    if not server.listed:
-        return not_asked(NEEDS_PROBABILITIES)
     length, tokens, drafted, completions = effort.SERVER_LONGER * subject.plan.tokens, 0, 0, 0
+    if why := subject.why_no_rows(length):
+        return not_asked(why)
     try:
         for number in list(range(len(server.prompts))) * SERVER_LOGPROBS:
             (answer,) = server.complete([Ask(server.prompts[number], length, listed=server.listed)])

@@ -57,11 +57,11 @@ LAST: Final = 4
 def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge long completions token by token, in several orders, until the evidence or the time suffices."""
     server, plan = subject.server, subject.plan
-    if not server.listed:
-        return not_asked(subjects.NEEDS_PROBABILITIES)
+    lengths = subject.long_tokens
+    if why := subject.why_no_rows(max(lengths)):
+        return not_asked(why)
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
-    lengths = subject.long_tokens
     long = Completions(server, lengths[0], (context.seed, "server/long-texts"), plan.seeded)
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     uniforms = context.stream("server/long-texts/uniforms")

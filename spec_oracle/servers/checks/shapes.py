@@ -23,7 +23,15 @@ from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions, ids_after
-from spec_oracle.servers.checks.fields import Axes, Combination, Trial, Tried, combinations_of, known_axes
+from spec_oracle.servers.checks.fields import (
+    LIMITS,
+    Axes,
+    Combination,
+    Trial,
+    Tried,
+    combinations_of,
+    known_axes,
+)
 from spec_oracle.servers.checks.joint import token_by_token
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.reference import reference_trials
@@ -38,8 +46,8 @@ _COARSEST: Final = 0.7
 def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge greedy completions, then each combination of fields, until one is wrong or time is over."""
     server, start = subject.server, time.monotonic()
-    if not server.listed:
-        return not_asked(subjects.NEEDS_PROBABILITIES)
+    if why := subject.why_no_rows(max(*LIMITS, effort.SERVER_LONGER * subject.plan.tokens)):
+        return not_asked(why)
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
     try:

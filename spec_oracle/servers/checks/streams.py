@@ -17,10 +17,12 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.experiment import first_failure
+from spec_oracle.audit.logprobs import difference
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.sampling import Effort
 from spec_oracle.contracts.completion import Completion, Token
 from spec_oracle.servers.checks.bins import Outcome, ServedOutcomes
+from spec_oracle.servers.checks.logprobs import WRONG_SCORES
 from spec_oracle.servers.checks.reference import compared
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
@@ -101,7 +103,12 @@ def _streamable(subject: ServerSubject, rng: np.random.Generator) -> list[Ask]:
     """Return requests that repeat their completion: greedy ones, and seeded ones if seeds are repeated."""
     server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
     seeds = rng.integers(2**31, size=SERVER_STREAMED).tolist() if server.repeats_seeds else []
-    greedy = [Ask(prompt, tokens, temperature=0.0) for prompt in server.prompts]
+    # Some servers draft nothing where log-probabilities are asked for.
+    greedy = [
+        Ask(prompt, tokens, temperature=0.0, listed=listed)
+        for listed in sorted({0, server.listed})
+        for prompt in server.prompts
+    ]
     return [*greedy, *(Ask(server.prompts[0], tokens, seed) for seed in seeds)]
 
 
@@ -138,10 +145,11 @@ def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
     judged = 0
     for ask in asks:
         whole, again = server.complete([ask, ask])
-        wrong = _streamed_otherwise(server, whole, server.streamed(ask))
+        wrong = _streamed_otherwise(server, whole, again, server.streamed(ask))
         if wrong:  # not the noise of equal requests, if it is so each time
             (last,) = server.complete([ask])
-            wrong = wrong if _streamed_otherwise(server, whole, server.streamed(ask)) == wrong else ""
+            is_so = _streamed_otherwise(server, whole, again, server.streamed(ask)) == wrong
+            wrong = wrong if is_so else ""
             again = again if last.tokens == again.tokens else last
         if whole.tokens != again.tokens:
             continue
@@ -154,10 +162,11 @@ def streamed_alike(server: Server, asks: Sequence[Ask]) -> CheckResult:
     return passed(f"{judged} completions are the same when they are streamed", draws=judged, how=How.SAMPLED)
 
 
-def _streamed_otherwise(server: Server, whole: Completion, parts: Completion) -> str:
+def _streamed_otherwise(server: Server, whole: Completion, again: Completion, parts: Completion) -> str:
     """Say how a streamed completion differs from the same one not streamed, "" if it does not.
 
     The token that ends a completion may be shown in one of them only. Without ids, letters are compared.
+    Log-probabilities may differ by what those of ``again``, not streamed either, do.
     """
     shown = [one.tokens if parts.tokens else tuple(one.text) for one in (whole, parts)]
     first, second = (one[:-1] if server.ends.intersection(one[-1:]) else one for one in shown)
@@ -170,6 +179,14 @@ def _streamed_otherwise(server: Server, whole: Completion, parts: Completion) ->
     count, other = parts.counted, whole.counted
     if count is not None and other is not None and abs(count - other) > 1:
         return f"is counted as {count} tokens when it is streamed, as {other} when it is not"
+    if parts.reported and abs(len(parts.reported) - len(whole.reported)) > 1:
+        numbers = f"{len(parts.reported)} log-probabilities when it is streamed, {len(whole.reported)}"
+        return f"has {numbers} when it is not"
+    triples = zip(whole.reported, again.reported, parts.reported, strict=False)
+    for place, (one, same, two) in enumerate(triples):
+        noise = difference(one.logs, same.logs)
+        if difference(one.logs, two.logs) > WRONG_SCORES + 2 * noise:
+            return f"lists other log-probabilities of token {place + 1} when it is streamed"
     return ""
 
 

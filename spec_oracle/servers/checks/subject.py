@@ -18,6 +18,7 @@ from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Weights
+from spec_oracle.servers.checks.fields import hidden_field
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import (
     Ask,
@@ -220,6 +221,12 @@ class ServerSubject:
             if probe.found and probe.counted().drafted:
                 self.drafts_from = length
                 return
+
+    def why_no_rows(self, tokens: int) -> str:
+        """Say why the next-token distributions along so many tokens are not known, "" if they are."""
+        if not self.server.listed:
+            return NEEDS_PROBABILITIES
+        return hidden_field(self.distributions, tokens) if self.server.sampling.fields else ""
 
     @property
     def long_tokens(self) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ class LlamaCpp:
         body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
         if ask.listed:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
-        return Request("/completion", {**body, **sampling.fields, **ask.fields})
+        return Request("/completion", {**body, **_added(ask, sampling)})
 
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
@@ -81,6 +81,12 @@ def _asked(ask: Ask, sampling: Sampling) -> dict[str, object]:
     return {"prompt": prompt, "temperature": temperature, "top_p": sampling.top_p, **seed}
 
 
+def _added(ask: Ask, sampling: Sampling) -> dict[str, object]:
+    """Return the fields of all requests and of this one; its own temperature is no field of all others."""
+    own = {} if ask.temperature is None else {"temperature": ask.temperature}
+    return {**sampling.fields, **own, **ask.fields}
+
+
 _IDS = ("return_token_ids", "return_tokens_as_token_ids")
 NEUTRAL: Mapping[str, object] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
 """Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
@@ -101,7 +107,7 @@ class OpenAI:
             body["top_k"] = sampling.top_k
         if ask.listed:
             body["logprobs"] = ask.listed
-        return Request("/v1/completions", {**body, **sampling.fields, **ask.fields})
+        return Request("/v1/completions", {**body, **_added(ask, sampling)})
 
     def completion(self, data: Json) -> Completion:
         """Return what an answer says."""
@@ -166,7 +172,9 @@ def streamed(api: Api, text: str) -> Completion:
         ids = (token for part in parts for token in part.tokens if isinstance(token, int))
         counted = next((part.counted for part in parts[::-1] if part.counted is not None), None)
         ended, words = any(part.ended for part in parts), "".join(part.text for part in parts)
-        return replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+        reported = tuple(one for part in parts for one in part.reported)
+        whole = replace(parts[-1], tokens=tuple(ids), text=words, ended=ended, counted=counted)
+        return replace(whole, reported=reported)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise ServerError(f"cannot read a stream by the API {api.name}: {type(error).__name__}") from None
 
@@ -204,7 +212,8 @@ _SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(?P<value>\S+)"
 def drafts_counted(text: str) -> DraftCounts:
     r"""Return the drafts that a ``/metrics`` page for Prometheus counts, added up over models and ranks.
 
-    vLLM and llama.cpp count tokens; SGLang shows the mean number of tokens per call, the last one included.
+    vLLM, llama.cpp, LMDeploy and TensorRT-LLM count tokens; SGLang shows the mean number of tokens per call,
+    the last one included.
 
     >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
     ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
@@ -215,9 +224,9 @@ def drafts_counted(text: str) -> DraftCounts:
     def values(ending: str) -> list[float]:
         return [value for name, value in samples if name.removesuffix("_total").endswith(ending)]
 
-    drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
+    drafted, accepted = values("spec_decode_num_draft_tokens"), values("spec_decode_num_accepted_tokens")
     if drafted and accepted:
-        calls = values(":spec_decode_num_drafts")
+        calls = values("spec_decode_num_drafts")
         return DraftCounts(sum(drafted), sum(accepted), sum(calls) if calls else None)
     per_call = values(":spec_accept_length")
     return DraftCounts(accepted=max(max(per_call) - 1, 0.0)) if per_call else DraftCounts()

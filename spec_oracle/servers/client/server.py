@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -39,6 +40,9 @@ PROMPTS: Final = (
 LISTINGS = (20, 10, 5)
 """How many log-probabilities are asked for, in turn, until the server agrees."""
 
+COUNTERS: Final = ("/metrics", "/prometheus/metrics")
+"""Pages for Prometheus; the second one is that of TensorRT-LLM, whose first one is none."""
+
 _SEEDS = range(1001, 1009)
 
 _NO_KEY = ("HTTP 401", "HTTP 403")
@@ -67,6 +71,8 @@ class Server:
     """Tokens that were seen to end a completion."""
     takes_lists: bool = False
     """Whether one request may have several prompts, as far as is known."""
+    names_limits: bool = False
+    """Whether a completion was seen whose end it reports as that of the limit."""
 
     def complete(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return all of `stream`."""
@@ -110,12 +116,13 @@ class Server:
 
     def _known(self, ask: Ask, found: Completion) -> Completion:
         """Return a completion with its tokens; know the token that ended it."""
+        self.names_limits = self.names_limits or found.finish == "length"
         if self.by_letters:
             found = replace(found, tokens=tuple(found.text))
         elif (
             found.ended
             and found.tokens
-            and len(found.tokens) <= ask.tokens
+            and (self.names_limits or len(found.tokens) < ask.tokens)  # else it may say so of any token
             and "stop" not in {**self.sampling.fields, **ask.fields}  # that may have ended it
         ):
             self.ends.add(found.tokens[-1])
@@ -149,10 +156,12 @@ class Server:
 
     def drafts(self) -> DraftCounts:
         """Return the drafts that the server has counted since it began; none where it does not say."""
-        try:
-            return drafts_counted(self.client.ask([Request("/metrics", is_probe=True)])[0].data)
-        except ServerError:
-            return DraftCounts()
+        for path in COUNTERS:
+            with suppress(ServerError):
+                counts = drafts_counted(self.client.ask([Request(path, is_probe=True)])[0].data)
+                if counts.accepted is not None:
+                    return counts
+        return DraftCounts()
 
     @cached_property
     def takes_seeds(self) -> bool:

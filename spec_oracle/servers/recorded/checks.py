@@ -51,8 +51,12 @@ from spec_oracle.statistics.streams import stream
 
 ADVICE: Final = "record more completions, or raise --detect"
 ONCE: Final = (
-    "each token was counted once; record each completion once, or, if you did, find out why the server "
-    "repeats itself (temperature 0, one seed for all requests)"
+    "record each completion once, or, if you did, find out why the server repeats itself (temperature 0, one "
+    "seed for all requests)"
+)
+ALL_IDS: Final = (
+    "record all token ids of prompt and completion, and the rows of these tokens; if you did, ask the server "
+    "for rows of one prompt twice"
 )
 LEAST: Final = 1e-300
 KEPT, MOST_KEPT = 4, 20_000
@@ -221,7 +225,8 @@ class Transcripts:
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Return whether the served model is another one than the reference, which explains a failure."""
         if self._kept.differ:
-            return inconclusive(self._kept.differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
+            found = inconclusive(self._kept.differ, how=How.SAMPLED, cause=Cause.UNDECIDED)
+            return replace(found, remarks=Remarks(do=ALL_IDS))
         if self._rows is None and not self._is_served:
             return not_asked("the reference is what the file holds")
         if self._distances.distances:
@@ -255,7 +260,9 @@ class Transcripts:
             tokens = replace(tokens, status=Status.INCONCLUSIVE, detail=detail, remarks=remarks)
         if copies:
             status = Status.INCONCLUSIVE if tokens.status is Status.PASSED else tokens.status
-            tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")
+            detail = f"{copies}: each token was counted once; {tokens.detail}"
+            remarks = tokens.remarks if tokens.status is Status.FAILED else replace(tokens.remarks, do=ONCE)
+            tokens = replace(tokens, status=status, detail=detail, remarks=remarks)
         return tokens
 
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:

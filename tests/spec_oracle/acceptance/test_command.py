@@ -41,6 +41,17 @@ def test_a_right_engine_passes_and_every_rule_is_compared(log, capsys):
     assert "draft acceptance rate" in out
 
 
+def test_an_engine_that_accepts_nothing_has_no_factor_of_its_own(log, capsys):
+    """The smallest factor that is fitted is not the one by which it accepts (jundot/omlx#3370)."""
+    path = Path(log(count=1500, seed=1))
+    calls = [json.loads(line) | {"accepted": 0} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(call) + "\n" for call in calls))
+    code, out = run(capsys, str(path))
+    assert code == 1
+    assert "1,500 calls" in out
+    assert "is accepted at most 0.018 times as often as by token" in out
+
+
 def test_3_percent_too_few_fail_without_and_pass_with_a_gate_that_allows_them(log, capsys):
     path = log(count=1500, seed=1, factor=0.97)
     code, out = run(capsys, path)

@@ -265,6 +265,7 @@ GOOD = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.5], "q": [0.5, 0.5]}
     ("changes", "message"),
     [
         ({"drafted": "ab"}, "line 2: drafted: expected a list of token ids, got 'ab'"),
+        ({"drafted": [1, -1]}, r"got \[1, -1\]; leave out -1, which no draft model proposed"),
         ({"accepted": 4}, "line 2: accepted: expected 0..2, got 4$"),
         ({"accepted": 2.0}, "line 2: accepted: expected an integer, 0..2, got 2.0"),
         ({"p": [0.5]}, "line 2: p: expected a list of 2 numbers"),

@@ -42,6 +42,42 @@ def test_a_server_that_is_not_there_is_one_line(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("temperature=0.5", "use --temperature"),
+        ("max_tokens=9", "use --tokens"),
+        ("stream=true", "use --stream"),
+        ("seed=42", "leave it out"),
+        ('stop=["c"]', "leave it out"),
+    ],
+)
+def test_a_field_that_the_audit_sets_is_refused(field, words, capsys):
+    """With one seed, or a stop string, in all requests a right server was called lossy."""
+    assert main(["audit-server", "http://127.0.0.1:9", "--field", field]) == 3
+    name = field.partition("=")[0]
+    assert f"--field: the audit sets {name} itself: {words}" in capsys.readouterr().err
+
+
+class OneByDefault(StandIn):
+    """Takes a temperature that is left out for 1."""
+
+    def law(self, context, body, model=""):
+        return super().law(
+            context, body if body.get("temperature") is not None else {**body, "temperature": 1.0}, model
+        )
+
+
+def test_requests_of_another_temperature_keep_it_where_the_others_leave_it_out(capsys):
+    """Greedy requests were sampled where all requests left the temperature out, and shapes failed."""
+    skips = [word for check in ("long-texts", "batch", "streams") for word in ("--skip", check)]
+    with answering(OneByDefault(shape="llama.cpp")) as url:
+        code = main(
+            ["audit-server", url, "--prompt", "bc", "--field", "temperature=null", "--detect", "0.1", *skips]
+        )
+    assert code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("argument", "value"),
     [("--field", "no-sign"), ("--temperature", "0"), ("--tokens", "1"), ("--skip", "x")],
 )

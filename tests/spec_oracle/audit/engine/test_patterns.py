@@ -241,7 +241,7 @@ def test_steps_and_generate_must_return_the_same():
     found = judged(OnlyStepsAreRight(draft_length=1))
     assert found.status is Status.INCONCLUSIVE
     assert "under the same random decisions generate makes other " in found.detail
-    assert "let generate return what steps yields" in found.detail
+    assert found.remarks.do.startswith("let generate return what steps yields")
     assert judged(SameByOtherCode(draft_length=1)).status is Status.PASSED
 
 

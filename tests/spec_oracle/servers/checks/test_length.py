@@ -8,7 +8,7 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.servers.checks.length import counted_too_often
-from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.contract import DraftCounts
 from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
@@ -90,6 +90,55 @@ def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, wo
 def test_a_failure_says_what_of_the_server_to_look_at(defect, do):
     server = server_of(StandIn(defect=defect), top_k=3, prompts=["bc"])
     assert do in result_of("length", ServerSubject("here", server), Context()).remarks.do
+
+
+class AlwaysStops(StandIn):
+    """Reports of all completions that the model ended them, as mlx-vlm's server did (#1215)."""
+
+    def answer(self, *arguments):
+        data = super().answer(*arguments)
+        data["choices"][0]["finish_reason"] = "stop"
+        return data
+
+
+def test_a_wrong_reason_of_the_end_is_no_wrong_distribution():
+    server = server_of(AlwaysStops(shape="openai"), top_k=3, prompts=["bc"])
+    subject = ServerSubject("here", server, ServerPlan(detect=0.1))
+    found = result_of("joint", subject, Context())
+    assert found.status is Status.PASSED, found.detail
+    found = result_of("length", subject, Context())
+    assert found.status is Status.FAILED
+    assert "tokens that were asked for end for 'stop'" in found.detail
+
+
+class CutsBlocks(StandIn):
+    """Counts a whole block before it sends it: completions end early (ik_llama.cpp#2358)."""
+
+    def text(self, prompt, count, body):
+        tokens, drafted, accepted = super().text(prompt, count, body)
+        return tokens[: len(tokens) - (accepted == 1)], drafted, accepted
+
+
+def test_completions_that_are_cut_short_say_where_to_look():
+    server = server_of(CutsBlocks(), top_k=3, prompts=["bc"])
+    found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.1)), Context())
+    assert found.status is Status.FAILED
+    assert "stops after 3 of 4 tokens" in found.detail
+    assert found.remarks.do.startswith("look at where the server ends")
+
+
+class CountsBeyondLimit(StandIn):
+    """Counts accepted drafts that the limit cuts off, as mlx-vlm documents of its server (#2324)."""
+
+    def answer(self, prompt, tokens, drafted, accepted, body):
+        return super().answer(prompt, tokens, 2 * len(tokens), 2 * len(tokens), body)
+
+
+def test_accepted_tokens_beyond_the_limit_leave_a_way_out():
+    server = server_of(CountsBeyondLimit(shape="openai"), top_k=3, prompts=["bc"])
+    found = result_of("length", ServerSubject("here", server), Context())
+    assert found.status is Status.FAILED
+    assert "--skip length" in found.remarks.do
 
 
 class Confident(StandIn):

@@ -3,11 +3,12 @@
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
-from spec_oracle.servers.checks.streams import streamed_alike
+from spec_oracle.servers.checks.streams import _streamable, streamed_alike
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.contract import Ask
 from tests.spec_oracle.servers.checks.results import result_of
@@ -59,6 +60,49 @@ def test_streamed_completions_are_compared_with_others(shape, fault, words):
     greedy = [Ask(prompt, 12, temperature=0.0) for prompt in server.prompts]
     found = streamed_alike(server, [*greedy, *(Ask(server.prompts[0], 12, seed) for seed in range(6))])
     assert found.status is (Status.FAILED if fault else Status.PASSED)
+    assert words in found.detail
+
+
+class Chunks(Streams):
+    """Sends three tokens an event, with what is listed at each.
+
+    With "first" it lists at all what it lists at the first one, as SGLang did (#39260); with "last" it lists
+    at the last one only.
+    """
+
+    def respond(self, path, body, name=""):
+        status, whole = StandIn.respond(self, path, body, name)
+        if not (body or {}).get("stream"):
+            return status, whole
+        choice = whole["choices"][0]
+        events = []
+        for start in range(0, len(choice["token_ids"]), 3):
+            ids = choice["token_ids"][start : start + 3]
+            event = {"text": self.written(ids), "token_ids": ids}
+            if "logprobs" in choice:
+                shown = {key: value[start : start + 3] for key, value in choice["logprobs"].items()}
+                if self.fault == "first":
+                    shown["top_logprobs"] = [shown["top_logprobs"][0]] * len(ids)
+                if self.fault == "last":
+                    shown = {key: value[-1:] for key, value in shown.items()}
+                event["logprobs"] = shown
+            events.append({"choices": [event]})
+        return 200, "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("", "12 completions are the same"),
+        ("first", "lists other log-probabilities of token 2 when it is streamed"),
+        ("last", "log-probabilities when it is streamed, 1"),
+    ],
+)
+def test_log_probabilities_of_greedy_streams_are_compared(fault, words):
+    server = server_of(Chunks("openai", fault), prompts=["bc", "def"])
+    subject = ServerSubject("http://here", server, ServerPlan(streams_too=True))
+    found = streamed_alike(server, _streamable(subject, np.random.default_rng(0)))
+    assert found.status is (Status.FAILED if fault else Status.PASSED), found.detail
     assert words in found.detail
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from spec_oracle.audit import CheckResult, Status
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.cli import main
-from spec_oracle.report.what_to_do import command_for
+from spec_oracle.report.what_to_do import command_for, next_steps
 from tests.spec_oracle.servers.client.stand_in import StandIn, answering
 
 SKIP = [
@@ -29,6 +30,21 @@ def test_open_checks_have_a_do_line(served, options, do, capsys):
     with answering(StandIn(**served)) as url:
         assert main(["audit-server", url, "--detect", "0.3", *SKIP, *options]) == 2
     assert f"do: {do}" in capsys.readouterr().out
+
+
+def test_an_audit_without_the_checks_that_decide_says_so(capsys):
+    with answering(StandIn()) as url:
+        assert main(["audit-server", url, *SKIP, "--skip", "joint"]) == 2
+    assert "do: run joint, too" in capsys.readouterr().out
+
+
+def test_what_was_interrupted_is_to_be_run_again():
+    interrupted = CheckResult("joint", Status.NOT_RUN, "interrupted")
+    one = SubjectReport(
+        "http://here", "server", SubjectVerdict.INCONCLUSIVE, Evidence.STATISTICAL, (interrupted,), alpha=1e-6
+    )
+    asked = "spec-oracle audit-server http://here --top-k 2"
+    assert next_steps(one, asked) == [asked]
 
 
 def test_the_next_command_is_the_one_that_made_the_report():

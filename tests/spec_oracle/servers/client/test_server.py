@@ -186,6 +186,10 @@ def test_seeds_that_repeat_are_known(defect, repeats):
             (9, 4),
         ),
         (VLLM, (10, 4)),
+        (
+            "trtllm_spec_decode_num_draft_tokens_total 9\ntrtllm_spec_decode_num_accepted_tokens_total 4",
+            (9, 4),
+        ),
         ('sglang:spec_accept_length{model_name="m"} 2.5', (None, 1.5)),
         ("# HELP nothing\nrequests_total 5", (None, None)),
     ],

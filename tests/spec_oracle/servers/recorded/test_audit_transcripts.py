@@ -381,6 +381,19 @@ def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("found", "do"),
+    [
+        ([without_first_token(line) for line in RIGHT * 2], "record all token ids of prompt and completion"),
+        (RIGHT * 3, "record each completion once"),
+    ],
+    ids=["tokens are missing", "copies"],
+)
+def test_a_file_that_is_incomplete_or_copied_says_what_to_record(found, do, tmp_path, capsys):
+    main(["audit-transcripts", written(tmp_path / "some.jsonl", found), "--detect", "0.9"])
+    assert f"do: {do}" in capsys.readouterr().out
+
+
 class Tied(StandIn):
     """Its weights are powers of two."""
 
