@@ -22,6 +22,9 @@ from spec_oracle.contracts.completion import Completion, Reported, Sampling, Tok
 from spec_oracle.servers.client.client import Request
 from spec_oracle.servers.contract import Ask, DraftCounts, Json, ServerError
 
+_NEUTRAL: Mapping[str, object] = {"min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Penalties of generated tokens, which requests for one token do not show, and a filter: of neither any."""
+
 
 @dataclass(frozen=True)
 class LlamaCpp:
@@ -33,7 +36,7 @@ class LlamaCpp:
     def request(self, ask: Ask, sampling: Sampling) -> Request:
         """Return the request; filters that were not asked for are switched off."""
         body = _asked(ask, sampling)
-        body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
+        body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, **_NEUTRAL, "return_tokens": True}
         if ask.listed:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
         return Request("/completion", {**body, **_added(ask, sampling)})
@@ -88,8 +91,8 @@ def _added(ask: Ask, sampling: Sampling) -> dict[str, object]:
 
 
 _IDS = ("return_token_ids", "return_tokens_as_token_ids")
-NEUTRAL: Mapping[str, object] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
-"""Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
+NEUTRAL: Mapping[str, object] = {"top_k": -1, **_NEUTRAL, **dict.fromkeys(_IDS, True)}
+"""No filters and penalties of the server's own, and ids. Left out where a server refuses them."""
 
 
 @dataclass(frozen=True)

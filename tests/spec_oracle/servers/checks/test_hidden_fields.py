@@ -45,6 +45,21 @@ def subject_of(served, fields, reference=None):
     return ServerSubject("here", server, ServerPlan(detect=0.1), other)
 
 
+class OfItsOwn(OfGenerated):
+    """Penalizes generated tokens where a request does not say how much."""
+
+    def law(self, context, body, model=""):
+        return super().law(context, {"presence_penalty": 1.5, **body}, model)
+
+
+@pytest.mark.parametrize("shape", ["llama.cpp", "openai"])
+def test_a_penalty_of_the_server_s_own_is_switched_off(shape):
+    served = OfItsOwn()
+    served.shape = shape
+    found = result_of("joint", subject_of(served, {}), Context())
+    assert found.status is Status.PASSED, found.detail
+
+
 HIDDEN = ({"presence_penalty": 1.5}, {"frequency_penalty": 1.0}, {"min_tokens": 3})
 
 

@@ -21,10 +21,10 @@ def outcome(*, top_k=0, reference=None, **stand_in):
 
 
 def test_a_right_server_passes_and_unknown_fields_are_named():
-    found = outcome(refuses=("frequency_penalty",))
+    found = outcome(refuses=("repetition_penalty", "repeat_penalty"))
     assert found.status is Status.PASSED, found.detail
     assert "typical (no effect on what one-token requests report)" in found.detail
-    assert "frequency penalty (refused)" in found.detail
+    assert "repetition penalty (refused)" in found.detail
     assert found.remarks.coverage["grammar"] == {"on": Cover.SAMPLED}
     assert found.remarks.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
     assert "typical" not in found.remarks.coverage

@@ -28,8 +28,14 @@ END = 0
 
 DRAFT_LENGTH = 3
 
-PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Those that do nothing, as the audit asks for."""
 FIELDS = ("temperature", "top_k", "top_p", "min_p", "grammar")
+
+
+def penalties_of(body):
+    """Return the penalties of a request that change something."""
+    return [body[name] for name, neutral in PENALTIES.items() if body.get(name, neutral) != neutral]
 
 
 class Law(list):
@@ -107,7 +113,7 @@ class StandIn:
             return known[quick]
         biases = body.get("logit_bias")
         key = (*context[-2:], model, biases and repr(biases), *map(body.get, FIELDS))
-        if penalties := [body[name] for name in PENALTIES if name in body]:
+        if penalties := penalties_of(body):
             key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
             self.laws[key] = Law(self.computed_law(context, body, model))
@@ -117,7 +123,7 @@ class StandIn:
 
     def known(self, body):
         """Return the laws by model and last two tokens, None where they depend on more."""
-        if any(name in body for name in PENALTIES):
+        if penalties_of(body):
             return None
         return self.by_settings.setdefault((repr(body.get("logit_bias")), *map(body.get, FIELDS)), {})
 
