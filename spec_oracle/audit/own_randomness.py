@@ -109,9 +109,9 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
 
 
 class _WatchedDraws(Ordinary):
-    """A `Source` of ordinary numbers that notes the first of the ``lines`` of the user's code that ask for them.
+    """A `Source` of ordinary numbers that notes where the user's code asks for them: the first of its ``lines``.
 
-    Of those that call another package, which asks for them, the first is ``indirect``: a solver may start at
+    Of lines that call another package, which asks for them, the first is ``indirect``: a solver may start at
     random.
     """
 

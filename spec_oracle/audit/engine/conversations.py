@@ -257,8 +257,8 @@ def _compared(
 ) -> Compared:
     """Compare turns, place by place, with those of copies ``alone``, at a false-alarm rate.
 
-    ``talks`` gives turns whose ``after`` is ``suspected``, because earlier turns contradicted their rows there.
-    Raises `SubjectRaisedError` where a copy does.
+    ``talks`` gives turns whose ``after`` is ``suspected``: earlier turns contradicted their rows there. Raises
+    `SubjectRaisedError` where a copy does.
     """
     end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
     counts, pairs = np.zeros((2, len(_AFTER), _PLACES, _CELLS), np.int64), 0

@@ -93,7 +93,8 @@ def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)
     found = judged(specimen(name))
     assert found.status is Status.PASSED
-    assert f"later turns of conversations of up to {TOKENS} tokens judged one by one" in found.remarks.scope[0]
+    says = f"later turns of conversations of up to {TOKENS} tokens judged one by one"
+    assert says in found.remarks.scope[0]
 
 
 @pytest.mark.parametrize("pairs", [150, *at_night(2500)])

@@ -30,7 +30,7 @@ ONE_PROMPT = Inputs(prompts=((0,),))
 
 
 def judged(engine, budget=600.0):
-    """Return the result after one prompt: to trace turns after two takes twice as long, and shows the same."""
+    """Return the result after one prompt: turns after two take twice as long, and show the same."""
     subject, context = of_engine(engine()), Context(budget=budget, inputs=ONE_PROMPT)
     requests = Requests(subject, context, "test")
     return further_turns(requests, subject.cases(context), RATE)
