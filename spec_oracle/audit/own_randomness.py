@@ -109,7 +109,7 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
 
 
 class _WatchedDraws(Ordinary):
-    """A `Source` of ordinary numbers that notes where the user's code asks for them: the first of its ``lines``.
+    """A `Source` of ordinary numbers that notes the first of the user's ``lines`` that ask for them.
 
     Of lines that call another package, which asks for them, the first is ``indirect``: a solver may start at
     random.

@@ -257,7 +257,7 @@ def _compared(
 ) -> Compared:
     """Compare turns, place by place, with those of copies ``alone``, at a false-alarm rate.
 
-    ``talks`` gives turns whose ``after`` is ``suspected``: earlier turns contradicted their rows there. Raises
+    ``talks`` gives turns whose ``after`` is ``suspected``: earlier ones contradicted their rows there. Raises
     `SubjectRaisedError` where a copy does.
     """
     end = time.process_time() + 2 * CONVERSATIONS_SHARE * context.budget
