@@ -105,7 +105,7 @@ def test_defects_of_later_calls_are_found():
 
 
 def test_noise_that_is_drawn_again_is_found():
-    found = report_on(engines.SameNoiseAgain, replace(QUICK, checks=("streams",)))
+    found = report_on(engines.SameNoiseAgain, replace(QUICK, checks=("streams",), tokens=2))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "another generator of equal seed" in " ".join(found.remarks.notes)
 
@@ -224,7 +224,7 @@ def test_what_to_show_of_drafts_that_were_never_seen_is_one_sentence(engine, sho
     ],
 )
 def test_completions_generated_together_are_judged_by_batch(engine):
-    found = report_on(engine, replace(QUICK, checks=("batch",)))
+    found = report_on(engine, replace(QUICK, checks=("batch",), tokens=2))
     wanted = Status.PASSED if engine in (engines.Together, engines.UnlikeLimits) else Status.FAILED
     assert statuses(found)["batch"] is wanted
     assert statuses(found)["joint"] is Status.PASSED
@@ -261,7 +261,9 @@ def test_seeded_requests_alone_and_in_batches_are_counted(engine, status, same):
     [(engines.OneBuffer, SubjectVerdict.LOSSLESS), (engines.OneBufferForgets, SubjectVerdict.LOSSY)],
 )
 def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
-    found = report_on(engine, replace(QUICK, budget=0.5, checks=("length", "long-texts"), prompts=((1, 2),)))
+    found = report_on(
+        engine, replace(QUICK, budget=0.5, checks=("length", "long-texts"), prompts=((1, 2),), tokens=2)
+    )
     assert found.verdict is verdict
     right = {"joint": Status.PASSED, "length": Status.PASSED, "long-texts": Status.PASSED}
     assert engine is not engines.OneBuffer or statuses(found).items() >= right.items()
