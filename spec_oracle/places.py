@@ -66,7 +66,13 @@ def _innermost(lines: list[tuple[str, int]]) -> str:
 
 
 def _shown(line: tuple[str, int]) -> str:
-    return f"{short_path(Path(line[0]))}:{line[1]}"
+    return f"{_short(line[0], Path.cwd())}:{line[1]}"
+
+
+@lru_cache(maxsize=4096)
+def _short(filename: str, folder: Path) -> str:  # noqa: ARG001  (what is short depends on it)
+    """Return the short path of a file while ``folder`` is the working directory."""
+    return str(short_path(Path(filename)))
 
 
 def defined_at(thing: Any) -> str:

@@ -104,6 +104,8 @@ def _smallest(
     )
     # Most defects show at small sizes, and to shrink larger ones takes most of the time.
     for vocab, length in ((2, 2), (2, 3), (3, 3)):
+        if time.process_time() >= end:
+            break
         some = instances(
             vocab_sizes=(vocab, vocab), draft_lengths=(1, length), num_paths=(1, max_paths), max_tuples=100
         )

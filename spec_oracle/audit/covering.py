@@ -95,8 +95,9 @@ def _covered(  # noqa: PLR0917
         """Return a possible point with the part; its other values are random, new ones where there are."""
         point = dict(part)
         for axis in (axis for axis in axes if axis not in point):
-            new = [value for value in axes[axis] if ((axis, value),) in left]
-            values = new or axes[axis]
+            values = axes[axis]
+            if size == 1:  # no pair is a value
+                values = [value for value in values if ((axis, value),) in left] or values
             point[axis] = values[int(rng.integers(len(values)))]
         names = [axis for axis, _ in part]
         repaired = repair({axis: point[axis] for axis in axes}, names) or repair(usual | dict(part), names)
@@ -229,14 +230,15 @@ def _repaired(axes: Axes, point: dict[str, Value], kept: Collection[str]) -> Poi
         if "batch" in kept:
             return None
         point["batch"] = min(several)
-    for name in (name for name in _SIZES if name not in kept):
-        sizes = several if has_others and name == "batch" else axes[name]
-        for size in sorted((size for size in sizes if size < point[name]), reverse=True):
-            if not _is_too_large(axes, Shape(**point)):
-                break
-            point[name] = size
-    if len(kept) > 1 and _is_too_large(axes, Shape(**point)):
-        return None
+    if _is_too_large(axes, Shape(**point)):
+        for name in (name for name in _SIZES if name not in kept):
+            sizes = several if has_others and name == "batch" else axes[name]
+            for size in sorted((size for size in sizes if size < point[name]), reverse=True):
+                if not _is_too_large(axes, Shape(**point)):
+                    break
+                point[name] = size
+        if len(kept) > 1 and _is_too_large(axes, Shape(**point)):
+            return None
     if point["batch"] == 1:
         point |= {name: axes[name][0] for name in axes if needs_others(name, point[name])}
     if any(point.get(name) == value for name, value in _HIDING.items()):

@@ -109,9 +109,10 @@ def _prepared(subject: RuleSubject, context: Context, *, backwards: bool = False
 
 
 class _WatchedDraws(Ordinary):
-    """A `Source` of ordinary numbers that notes the ``lines`` of the user's code which ask for them.
+    """A `Source` of ordinary numbers that notes the first of the user's ``lines`` that ask for them.
 
-    Lines that call another package, which asks for them, are ``indirect``: a solver may start at random.
+    Of lines that call another package, which asks for them, the first is ``indirect``: a solver may start at
+    random.
     """
 
     def __init__(self, seed: int) -> None:
@@ -143,7 +144,9 @@ class _WatchedDraws(Ordinary):
         while frame is not None and _passes_on(frame.f_code.co_filename):
             frame = frame.f_back
         is_direct = frame is not None and is_users(frame.f_code.co_filename)
-        (self.lines if is_direct else self.indirect).append(running_at(frame))
+        known = self.lines if is_direct else self.indirect
+        if not known:
+            known.append(running_at(frame))
 
 
 _INTERCEPTION: Final = str(Path(edge_draws.__file__).parent)

@@ -41,7 +41,7 @@ ONE_PER_CHECK = {
 @pytest.mark.parametrize(("name", "check"), ONE_PER_CHECK.values(), ids=ONE_PER_CHECK)
 def test_a_defect_is_killed_by_its_check(name, check, monkeypatch):
     """Its other columns are run at night, and engines for longer."""
-    monkeypatch.setattr(columns, "FINDING_SECONDS", 3.0)
+    monkeypatch.setattr(columns, "FINDING_SECONDS", 1.0)
     assert check in specimens()[name].detected_by
     assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
 

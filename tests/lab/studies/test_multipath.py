@@ -3,6 +3,7 @@
 import json
 import statistics
 import sys
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -17,6 +18,7 @@ from spec_oracle.exact import emission_law
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.sweeps import rows_for
 from spec_oracle.toy import Instance
+from tests.strategies import at_night
 
 TINY = Grid(
     vocab_sizes=(2,),
@@ -27,6 +29,10 @@ TINY = Grid(
     max_tuples=16,
     larger=((3, 2, 2),),
 )
+
+
+OF_DAY = replace(TINY, draft_lengths=(2,), qualities=("fair",))
+"""A draft of a usual quality, of the length at which something is carried over."""
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +74,16 @@ def test_the_summary_follows_from_the_laws(study):
         assert by_length["2"] == pytest.approx(statistics.mean(shortfalls[4:]), abs=1e-12)
 
 
-def test_every_rule_is_lossless_and_below_the_optimum(study):
-    records, larger, carried = study
+@pytest.mark.parametrize("grid", [OF_DAY, *at_night(TINY)], ids=["by day", "at night"])
+def test_every_rule_is_lossless_and_below_the_optimum(grid, tmp_path):
+    with rows_for(tmp_path / "study.md", multipath.plan(grid), jobs=1) as rows:
+        records, larger, carried = multipath.study(grid, rows)
+    assert records
     for record in records:
         assert set(record.shortfall) == set(RULES)
         assert max(record.total_variation.values()) <= 1e-12
         assert min(record.shortfall.values()) >= -1e-9
-    assert len(larger) == len(carried) == 4
+    assert len(larger) == len(carried) == 2 * len(grid.qualities)
     assert max(record.total_variation for record in carried) <= 1e-12
     for record in larger:
         enumerated = emission_law(verifiers.get(OURS), record.toy.instance)

@@ -112,7 +112,8 @@ def test_shared_random_numbers_are_no_part_of_a_record_of_joint(most):
 @pytest.mark.parametrize("most", [0.9, 1])
 def test_a_failure_without_a_known_size_is_on_record_with_1(most):
     record = {"expected": {"batch": REASON}, "at_most": {"batch": most}}
-    report, checks = audited(specimens()["one-certain-draft-switches-all"].function, 0, "batch", **record)
+    wrong = specimens()["one-certain-draft-switches-all"].function
+    report, checks = audited(wrong, 0, "batch", vocab_size=2, **record)
     assert (checks["batch"].status, checks["batch"].measured.total_variation) == (Status.FAILED, None)
     assert (checks["batch"].known, report.exit_code) == ((REASON, 0) if most == 1 else ("", 1))
     assert most == 1 or checks["batch"].detail.endswith("to admit it, write at-most = 1")
@@ -120,7 +121,8 @@ def test_a_failure_without_a_known_size_is_on_record_with_1(most):
 
 @pytest.mark.parametrize(("at_five", "status"), [(1.003, Status.PASSED), (2.0, Status.FAILED)])
 def test_shapes_are_held_to_the_size_on_record(at_five, status):
-    report, checks = audited(tolerant(1.002, at_five=at_five), 0.002, "shapes")
+    one = {"layouts": ("contiguous",), "batches": (1,)}
+    report, checks = audited(tolerant(1.002, at_five=at_five), 0.002, "shapes", **one)
     assert (checks["joint"].known, checks["shapes"].status) == (REASON, status)
     assert report.exit_code == int(status is Status.FAILED)
     if report.exit_code:

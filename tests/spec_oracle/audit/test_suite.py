@@ -44,7 +44,7 @@ SUBJECTS = {
     "rule": of_object("mine", verifiers.get("univer")),
     "sampler": sampler(as_sampler(verifiers.get("token"))),
     "engine": of_object("mine", Everything),
-    "server": ServerSubject("mine", server_of(StandIn(), top_k=3, prompts=["bc"]), ServerPlan(detect=0.1)),
+    "server": ServerSubject("mine", server_of(StandIn(), top_k=3, prompts=["bc"]), ServerPlan(detect=0.3)),
 }
 
 
@@ -79,7 +79,8 @@ def test_a_check_of_another_kind_is_in_the_report_where_no_other_is_named(named,
 def test_a_check_runs_or_says_why_not(kind, check):
     # A server's budget is that of all its checks together, from the first one on.
     budget = {"server": 600.0, "engine": 1.0}.get(kind, 20.0)
-    context = Context(budget=budget, inputs=Inputs(2, 1), shapes=ShapeLimits(most=2))
+    prompts = {"engine": ((0,),)}.get(kind, ())  # the others have no prompts, or those of their server
+    context = Context(budget=budget, inputs=Inputs(2, 1, prompts=prompts), shapes=ShapeLimits(most=2))
     result = run_check(CHECKS[check], ALL[kind], SUBJECTS[kind], context)
     assert result.name == check
     assert result.detail

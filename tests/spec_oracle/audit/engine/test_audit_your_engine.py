@@ -31,6 +31,6 @@ def test_an_adapter_is_audited_as_it_stands(name, tmp_path):
     adapter = ADAPTERS[name].partition(f"class {name}")[2]
     assert sum(bool(line.strip()) for line in adapter.splitlines()) <= 30
     (found,) = audit(
-        getattr(module, name), options=AuditOptions(budget=1.0, tokens=3, checks=["joint"])
+        getattr(module, name), options=AuditOptions(budget=1.0, tokens=2, checks=["joint"])
     ).subjects
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)

@@ -16,10 +16,18 @@ from tests.strategies import at_night
 RATE = 1e-9
 
 
+TOKENS = 160
+"""Tokens of a conversation: several times what the caches of these engines hold."""
+
+
 @pytest.fixture(autouse=True)
-def as_many_conversations_as_at_defaults(monkeypatch):
-    """Take as many conversations as an audit does, and half the pairs: defects must be found with these."""
+def many_short_turns(monkeypatch):
+    """Take as many conversations as an audit does, of half the length, and turns of 2 to 32 tokens.
+
+    What is lost of a text shows in the first tokens of a turn: short turns take as many pairs in less time.
+    """
     set_effort(monkeypatch, CONVERSATIONS=100, CONVERSATION_PAIRS=1250)
+    set_effort(monkeypatch, CONVERSATION_TURN=(1.0, 5.0), CONVERSATION_TOKENS=TOKENS)
 
 
 def judged(engine, *, seed=0, batched=False, **inputs):
@@ -32,14 +40,15 @@ def specimen(name):
 
 
 @pytest.mark.parametrize(
-    ("engine", "after"),
+    ("engine", "after", "pairs"),
     [
-        (specimen("conversation-ring-read-from-its-first-place"), "a whole reply"),
-        (specimen("conversation-long-text-is-not-cut"), "a part of a reply"),
-        *at_night((engines.ForgetsTheStopToken(), "a whole reply")),
+        (specimen("conversation-ring-read-from-its-first-place"), "a whole reply", 1250),
+        (specimen("conversation-long-text-is-not-cut"), "a part of a reply", 2000),
+        *at_night((engines.ForgetsTheStopToken(), "a whole reply", 2500)),
     ],
 )
-def test_what_is_lost_of_a_conversation_is_found(engine, after):
+def test_what_is_lost_of_a_conversation_is_found(engine, after, pairs, monkeypatch):
+    set_effort(monkeypatch, CONVERSATION_PAIRS=pairs)
     found = judged(engine)
     assert found.status is Status.FAILED
     assert f"later turns of conversations: after {after} token " in found.detail
@@ -50,7 +59,11 @@ def test_what_is_lost_of_a_conversation_is_found(engine, after):
     ("name", "status"),
     [("batch-of-conversations", Status.PASSED), ("batch-keeps-what-was-not-emitted", Status.FAILED)],
 )
-def test_what_a_batch_leaves_behind_for_the_next_turn_is_found(name, status):
+def test_what_a_batch_leaves_behind_for_the_next_turn_is_found(name, status, monkeypatch):
+    """In turns of 2 to 8 tokens: few pairs show the defect, so that it takes many."""
+    set_effort(
+        monkeypatch, CONVERSATION_TURN=(1.0, 3.0), CONVERSATION_TOKENS=TOKENS // 3, CONVERSATION_PAIRS=5000
+    )
     found = judged(specimen(name), batched=True)
     assert found.status is status
     if status is Status.FAILED:
@@ -62,7 +75,9 @@ def test_what_a_batch_leaves_behind_for_the_next_turn_is_found(name, status):
 @pytest.mark.parametrize(
     "name", ["conversation-ring-read-from-its-first-place", "conversation-long-text-is-not-cut"]
 )
-def test_what_is_lost_of_a_conversation_is_found_whatever_the_seed(name, seed):
+def test_what_is_lost_of_a_conversation_is_found_whatever_the_seed(name, seed, monkeypatch):
+    """At the lengths of an audit."""
+    set_effort(monkeypatch, CONVERSATION_TURN=(1.0, 7.0), CONVERSATION_TOKENS=320, CONVERSATION_PAIRS=2500)
     assert judged(specimen(name), seed=seed).status is Status.FAILED
 
 
@@ -78,7 +93,8 @@ def test_right_engines_pass(name, talks, monkeypatch):
     set_effort(monkeypatch, CONVERSATIONS=talks)
     found = judged(specimen(name))
     assert found.status is Status.PASSED
-    assert "later turns of conversations of up to 320 tokens judged one by one" in found.remarks.scope[0]
+    says = f"later turns of conversations of up to {TOKENS} tokens judged one by one"
+    assert says in found.remarks.scope[0]
 
 
 @pytest.mark.parametrize("pairs", [150, *at_night(2500)])

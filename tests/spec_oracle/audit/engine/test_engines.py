@@ -105,7 +105,7 @@ def test_defects_of_later_calls_are_found():
 
 
 def test_noise_that_is_drawn_again_is_found():
-    found = report_on(engines.SameNoiseAgain, replace(QUICK, checks=("streams",)))
+    found = report_on(engines.SameNoiseAgain, replace(QUICK, checks=("streams",), tokens=2))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "another generator of equal seed" in " ".join(found.remarks.notes)
 
@@ -224,7 +224,7 @@ def test_what_to_show_of_drafts_that_were_never_seen_is_one_sentence(engine, sho
     ],
 )
 def test_completions_generated_together_are_judged_by_batch(engine):
-    found = report_on(engine, replace(QUICK, checks=("batch",)))
+    found = report_on(engine, replace(QUICK, checks=("batch",), tokens=2))
     wanted = Status.PASSED if engine in (engines.Together, engines.UnlikeLimits) else Status.FAILED
     assert statuses(found)["batch"] is wanted
     assert statuses(found)["joint"] is Status.PASSED
@@ -261,7 +261,9 @@ def test_seeded_requests_alone_and_in_batches_are_counted(engine, status, same):
     [(engines.OneBuffer, SubjectVerdict.LOSSLESS), (engines.OneBufferForgets, SubjectVerdict.LOSSY)],
 )
 def test_rows_that_are_written_into_one_array_are_kept(engine, verdict):
-    found = report_on(engine, replace(QUICK, budget=0.5, checks=("length", "long-texts")))
+    found = report_on(
+        engine, replace(QUICK, budget=0.5, checks=("length", "long-texts"), prompts=((1, 2),), tokens=2)
+    )
     assert found.verdict is verdict
     right = {"joint": Status.PASSED, "length": Status.PASSED, "long-texts": Status.PASSED}
     assert engine is not engines.OneBuffer or statuses(found).items() >= right.items()
@@ -298,7 +300,7 @@ def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
 @pytest.mark.usefixtures("less_effort")
 def test_a_large_vocabulary_is_judged_by_bins():
     right, wrong = (
-        report_on(engine, AuditOptions(budget=4.0, checks=()))
+        report_on(engine, AuditOptions(budget=4.0, checks=(), prompts=((0,),)))
         for engine in (engines.Large, engines.LargeGreedy)
     )
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)
@@ -327,16 +329,20 @@ def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
 
 
 @pytest.mark.parametrize(
-    ("engine", "is_right"),
-    [(engines.Flat, True), (engines.NeverTheUpperHalf, False), (engines.NeverSomeIds, False)],
+    ("engine", "samples", "is_right"),
+    [
+        (engines.Flat, 6000, True),
+        (engines.NeverTheUpperHalf, 2000, False),
+        (engines.NeverSomeIds, 6000, False),
+    ],
 )
-def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, is_right):
+def test_ids_that_never_come_are_seen_in_a_large_vocabulary(engine, samples, is_right):
     """One run in a million fails. Half of the ids missing, or 9 of 64, moves far more than 0.1."""
     subject, context = of_engine(engine()), Context()
     (case,) = subject.cases(context)
     completion = Requests(subject, context, "test").completion(case, 2)
     sample = Sample(completion.many, completion.cells)
-    sample.draw(6000)
+    sample.draw(samples)
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=1e-6)
     assert fit.passed is is_right
 

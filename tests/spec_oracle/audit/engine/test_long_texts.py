@@ -56,7 +56,8 @@ def test_late_defects_are_found(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", by_day(RIGHT, ["blocks-of-64-tokens"]))
-def test_right_engines_pass(name):
+def test_right_engines_pass(name, monkeypatch):
+    set_effort(monkeypatch, ENGINE_MIDDLE_COUNT=64)
     found = judged(specimen(name))
     assert found.status is Status.PASSED
     assert "(between bins, a total variation a token of" in found.detail

@@ -8,7 +8,7 @@ import pytest
 from lab.specimens.call_patterns import DraftsAhead, SlightlyWrong, SteppingEngine
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.next_call import History, TracedCalls
 from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.requests import Requests
@@ -18,7 +18,9 @@ from spec_oracle.contracts import ContractError
 from spec_oracle.exact.completions import distance
 from tests.subjects import checks_of, of_engine
 
-CONTEXT = Context(budget=60.0)
+CONTEXT = Context(budget=60.0, inputs=Inputs(prompts=((0,),)))
+"""With one prompt: to trace calls after two takes twice as long, and shows the same."""
+
 EXACT = Rounding(1e-9, unsure=1e-9)
 
 
@@ -270,7 +272,7 @@ class StaysBusy(SteppingEngine):
 
 
 def test_an_engine_that_a_left_stream_locks_is_judged_by_its_copies():
-    options = AuditOptions(checks=("joint", "calls"), budget=20.0)
+    options = AuditOptions(checks=("joint", "calls"), budget=20.0, prompts=((0,),))
     (found,) = audit(StaysBusy(draft_length=1), options=options).subjects
     assert found.verdict is SubjectVerdict.LOSSLESS
     (note,) = [note for note in checks_of(found)["calls"].remarks.notes if "stream" in note]

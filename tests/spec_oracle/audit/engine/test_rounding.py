@@ -25,7 +25,9 @@ def measured(*engines):
 
 
 def audited(engine, checks=("joint",), budget=8.0):
-    return audit(engine, options=AuditOptions(budget=budget, tokens=2, checks=checks)).subjects[0]
+    return audit(
+        engine, options=AuditOptions(budget=budget, tokens=2, checks=checks, prompts=((0,),))
+    ).subjects[0]
 
 
 def statuses(found, *names):

@@ -15,7 +15,7 @@ from lab.specimens.sessions import (
     StreamingEngine,
 )
 from lab.specimens.table_engine import TableEngine
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, Inputs
 from spec_oracle.audit.engine.requests import Requests
 from spec_oracle.audit.engine.turns import further_turns
 from spec_oracle.audit.results import How, LawResult, Status
@@ -26,10 +26,12 @@ from tests.strategies import at_night
 from tests.subjects import of_engine
 
 RATE = 1e-6
+ONE_PROMPT = Inputs(prompts=((0,),))
 
 
 def judged(engine, budget=600.0):
-    subject, context = of_engine(engine()), Context(budget=budget)
+    """Return the result after one prompt: turns after two take twice as long, and show the same."""
+    subject, context = of_engine(engine()), Context(budget=budget, inputs=ONE_PROMPT)
     requests = Requests(subject, context, "test")
     return further_turns(requests, subject.cases(context), RATE)
 
@@ -191,7 +193,7 @@ def test_a_sampled_session_is_compared_with_requests_where_rows_do_not_know_it(e
 def test_calls_judges_sessions():
     """Behind longer completions, which take all of their part of a larger budget."""
     subject = of_engines("mine", {"": AppendsBehindPending(draft_length=1)})
-    found = result_of("calls", subject, Context(budget=0.5))
+    found = result_of("calls", subject, Context(budget=0.5, inputs=ONE_PROMPT))
     assert (found.status, found.how) == (Status.FAILED, How.PROVEN)
     assert found.detail.startswith("prompt 0, session after append: completion ")
 

@@ -237,7 +237,7 @@ def right_alone(draft_tokens, draft_probs, target_probs, generator):
 
 
 def test_figures_come_from_samples_where_they_contradict_the_trace():
-    options = AuditOptions(checks=("joint",), shrink=False, budget=20.0)
+    options = AuditOptions(draft_length=2, checks=("joint",), shrink=False, budget=20.0)
     (found,) = audit(sampler(right_alone), options=options).subjects
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "contradict the traced distribution" in found.remarks.notes[0]
@@ -261,7 +261,7 @@ def one_race(draft_tokens, draft_probs, target_probs, generator):
 @pytest.mark.parametrize("code", [one_race, right_alone])
 def test_what_is_wrong_of_many_requests_only_is_looked_for_there(code):
     """The distribution of one request is right: nothing is wrong with how it accepts or corrects."""
-    options = AuditOptions(checks=("joint",), shrink=False)
+    options = AuditOptions(draft_length=2, checks=("joint",), shrink=False)
     (found,) = audit(sampler(code), options=options).subjects
     assert found.verdict is SubjectVerdict.LOSSY
     assert found.remarks.notes[-1] == RIGHT_ALONE
