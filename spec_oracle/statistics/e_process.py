@@ -10,6 +10,8 @@ NeurIPS 2022, arXiv 2011.03567), averaged over a ladder of concentrations, one f
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,9 @@ DEFECT_SIZES = tuple(2.0**-k for k in range(1, 11))
 draws needed is flat around the best concentration, and each further size costs log(11 / 10) nats."""
 
 STIRLING_FROM = 20.0
+
+TABLE_DRAWS: Final = 4096
+"""Ratios of up to so many draws of equally probable outcomes are kept: `log_e_values_of_equal_cells`."""
 
 
 def concentrations(num_cells: int) -> Floats:
@@ -63,6 +68,26 @@ def log_e_values_by_size(
     log_e -= (np.abs(drawn - drawn.sum(axis=-1, keepdims=True) * law) * slack).sum(axis=-1)[..., None]
     proven_wrong = drawn.sum(axis=-1) > n.sum(axis=-1)
     return np.asarray(np.where(proven_wrong[..., None], np.inf, log_e), dtype=np.float64)
+
+
+def log_e_values_of_equal_cells(counts: Integers) -> Floats:
+    """Return `log_e_values_by_size`, [..., J], of counts int [..., C] under C outcomes of equal probability.
+
+    For many looks at few draws: ratios are read from a table.
+    """
+    size, draws = counts.shape[-1], counts.sum(axis=-1)
+    if draws.max(initial=0) >= TABLE_DRAWS:
+        return log_e_values_by_size(counts, np.full(size, 1 / size))
+    of_cell, of_all = _tables_of_equal_cells(size)
+    found: Floats = of_cell[counts].sum(axis=-2) - of_all[draws]
+    return found
+
+
+@cache
+def _tables_of_equal_cells(size: int) -> tuple[Floats, Floats]:
+    """Return the `_log_rising_ratio` of each number of draws, [N, J]: of one of the cells, and of all."""
+    draws, a = np.arange(TABLE_DRAWS)[:, None], concentrations(size)
+    return _log_rising_ratio(draws, a / size), _log_rising_ratio(draws, a)
 
 
 def log_e_value(counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0) -> Floats:

@@ -22,7 +22,12 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e_values_by_size
+from spec_oracle.statistics.e_process import (
+    DEFECT_SIZES,
+    concentrations,
+    log_e_values_by_size,
+    log_e_values_of_equal_cells,
+)
 from spec_oracle.statistics.intervals import total_variation_at_least
 from spec_oracle.statistics.power import DEFAULT_MISS, smallest_detectable_tv_by_joint_e_process
 
@@ -158,7 +163,7 @@ class ByPlace:
         self.doubt += float(doubt.sum())
         groups, number = np.unique(given, return_inverse=True)
         np.add.at(self.counts, (given, cells), 1)
-        found = log_e_values_by_size(self.counts[groups], np.full(size, 1 / size))
+        found = log_e_values_of_equal_cells(self.counts[groups])
         # A law within ``doubt`` makes the mean of a bet 1 + doubt size at most: it is divided by that.
         price = np.bincount(number, np.log1p(doubt * size))
         self.log_e[groups] += found - self._without_price[groups] - price[:, None]

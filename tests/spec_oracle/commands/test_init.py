@@ -192,6 +192,7 @@ def test_the_branch_of_a_parameter_that_may_be_none_is_audited(folder, capsys, f
 LOOP = "for row, generator in generators.items()"
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
     ("loop", "status"),
     [("for row, (_, generator) in enumerate(generators.items())", "failed"), (LOOP, "passed")],
@@ -308,6 +309,7 @@ def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
     assert "next: fill in the TODOs" in told
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_flat_tensors_come_with_a_uniform_for_each_token(folder, capsys):
     pytest.importorskip("torch")
     assert main(["init", "mine:by_uniforms"]) == 0

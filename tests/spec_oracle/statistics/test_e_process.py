@@ -6,6 +6,11 @@ from scipy.stats import binom
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, log_e_value
+from spec_oracle.statistics.e_process import (
+    TABLE_DRAWS,
+    log_e_values_by_size,
+    log_e_values_of_equal_cells,
+)
 from tests.strategies import at_night
 
 LAW = np.array([0.4, 0.3, 0.2, 0.07, 0.03])
@@ -30,6 +35,13 @@ def test_evidence_does_not_depend_on_how_draws_are_batched():
     at_once = EProcess.against([LAW]).observe(first + second)
     assert one_by_one.log_e == at_once.log_e == pytest.approx(float(log_e_value(first + second, LAW)))
     assert one_by_one.draws == 13
+
+
+@pytest.mark.parametrize("draws", [0, 30, TABLE_DRAWS - 1, TABLE_DRAWS])
+def test_evidence_of_equal_cells_is_read_from_a_table(draws):
+    counts = np.random.default_rng(1).multinomial([draws, draws // 2, 0], np.full(11, 1 / 11))
+    expected = log_e_values_by_size(counts, np.full(11, 1 / 11))
+    np.testing.assert_allclose(log_e_values_of_equal_cells(counts), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_the_p_value_remembers_the_strongest_evidence():

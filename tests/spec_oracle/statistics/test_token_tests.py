@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.statistics import token_tests
-from spec_oracle.statistics.e_process import concentrations, log_e_values_by_size
+from spec_oracle.statistics.e_process import concentrations, log_e_values_by_size, log_e_values_of_equal_cells
 from spec_oracle.statistics.token_tests import ACCEPTED, CORRECTED, Bet, ByOrder, ByPlace
 
 VOCAB, OFF = 6, 0.1
@@ -38,11 +38,11 @@ def test_it_would_not_be_without_its_price(kind):
 def test_groups_of_places_without_tokens_are_not_counted_again(monkeypatch):
     counted = []
 
-    def counting(counts, law):
+    def counting(counts):
         counted.append(len(counts))
-        return log_e_values_by_size(counts, law)
+        return log_e_values_of_equal_cells(counts)
 
-    monkeypatch.setattr(token_tests, "log_e_values_by_size", counting)
+    monkeypatch.setattr(token_tests, "log_e_values_of_equal_cells", counting)
     test = ByPlace("by p", 256, False, 1.0, np.zeros((256, 3), dtype=np.int64))
     test.observe(np.linspace(0, 0.99, 10), np.arange(10) % 5 + 1, np.zeros(10))
     assert counted == [5]

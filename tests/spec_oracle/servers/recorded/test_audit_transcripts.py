@@ -52,14 +52,14 @@ def report(capsys, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("defect", "code", "verdict"), [("", 0, "lossless"), ("corrects-from-p", 1, "lossy")]
+    ("defect", "count", "verdict"), [("", 60, "lossless"), ("corrects-from-p", 200, "lossy")]
 )
-def test_200_completions_are_judged_by_the_rows_they_hold(defect, code, verdict, tmp_path, capsys):
-    file = written(tmp_path / "some.jsonl", lines(200, defect))
-    found, subject, checks = report(capsys, file, "--detect", "0.2")
-    assert (found, subject["verdict"]) == (code, verdict)
+def test_completions_are_judged_by_the_rows_they_hold(defect, count, verdict, tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(count, defect))
+    code, subject, checks = report(capsys, file, "--detect", "0.4")
+    assert (code, subject["verdict"]) == (int(bool(defect)), verdict)
     assert checks["logprobs"]["status"] == "passed"
-    assert "200 completions" in checks["long-texts"]["detail"]
+    assert f"{count} completions" in checks["long-texts"]["detail"]
 
 
 def cut(line, end):
@@ -91,7 +91,7 @@ def test_copies_of_right_completions_are_never_lossy_and_no_pass(name, tmp_path,
 
 
 def test_copies_of_wrong_completions_are_lossy(tmp_path, capsys):
-    file = written(tmp_path / "some.jsonl", 2 * lines(120, "always-accept"))
+    file = written(tmp_path / "some.jsonl", 2 * lines(40, "always-accept"))
     code, _, checks = report(capsys, file, "--detect", "0.2")
     assert code == 1
     assert "each token was counted once" in checks["long-texts"]["detail"]
@@ -126,7 +126,7 @@ def test_a_recorded_audit_can_be_judged_again(tmp_path, capsys):
 
 def test_a_scoring_server_is_a_reference(tmp_path, capsys):
     file = written(tmp_path / "some.jsonl", lines(30, "always-accept", rows=False))
-    with serving(StandIn(draft=False)) as url:
+    with answering(StandIn(draft=False)) as url:
         code, _, _ = report(capsys, file, "--server", url)
     assert code == 1
 
@@ -357,7 +357,7 @@ def test_a_wrong_temperature_is_named(heat, tmp_path, capsys):
 
 
 def test_another_defect_is_not_called_a_temperature(tmp_path, capsys):
-    code, _, checks = report(capsys, written(tmp_path / "some.jsonl", lines(80, "always-accept")))
+    code, _, checks = report(capsys, written(tmp_path / "some.jsonl", lines(40, "always-accept")))
     assert code == 1
     assert "temperature" not in checks["long-texts"]["detail"]
 
@@ -372,8 +372,8 @@ def without_first_token(line):
 
 def test_rows_that_differ_after_equal_contexts_are_no_pass(tmp_path, capsys):
     """Each token is still a sample of its row: only the contexts show that tokens are missing."""
-    found = [without_first_token(line) for line in lines(200)]
-    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.2")
+    found = [without_first_token(line) for line in lines(60)]
+    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.4")
     assert (code, subject["verdict"]) == (2, "inconclusive")
     assert checks["long-texts"]["status"] == "passed"
     assert (
@@ -419,9 +419,9 @@ def with_the_likeliest(line, count):
 @pytest.mark.parametrize(("defect", "code"), [("", 0), ("always-accept", 1)])
 def test_the_sampled_token_may_be_listed_beside_the_likeliest_ones(defect, code, count, tmp_path, capsys):
     """What is listed must not depend on what was sampled: else no token comes that is not listed."""
-    found = [with_the_likeliest(line, count) for line in lines(200, defect)]
+    found = [with_the_likeliest(line, count) for line in lines(80, defect)]
     assert {len(row) for line in found for row in line["rows"]} == {count, count + 1}
-    found, _, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.3")
+    found, _, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.4")
     assert found == code
     assert checks["logprobs"]["status"] == "passed"
 
@@ -430,37 +430,48 @@ def test_the_sampled_token_may_be_listed_beside_the_likeliest_ones(defect, code,
 def test_the_sampled_token_may_be_listed_first_of_those_that_tie(defect, tmp_path, capsys):
     """Logits of bfloat16 often tie; the order of tokens must not depend on what was sampled."""
     model = Tied(defect)
-    found = lines(200, model=model)
+    found = lines(60, model=model)
     for line in found:
         pairs = zip(line["rows"], line["tokens"], strict=True)
         line["rows"] = [{sampled: row[sampled], **row} for row, sampled in pairs]
-    code, _, _ = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.4")
+    code, _, _ = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.5")
     assert code == (1 if defect else 0)
 
 
-def unfiltered_lines(listed, fields, defect="", count=200):
+def unfiltered_lines(listed, fields, count, defect=""):
     """Completions under sampling fields, and the likeliest tokens of rows before these, as of vLLM."""
     found = lines(count, defect, asked=BODY | fields, sampling={"temperature": 1.0, **fields})
     return [with_the_likeliest(line, listed) for line in found]
 
 
-TOO_SHORT = [{"temperature": 0.7}, {"temperature": 1.4}, {"temperature": 0.7, "top_p": 0.6}]
-ENOUGH = [({"temperature": 0.7}, 8), ({"temperature": 0.7, "top_p": 0.6}, 8), ({"top_p": 0.6}, 4)]
+TOO_SHORT = [
+    ({"temperature": 0.7}, 120),
+    ({"temperature": 1.4}, 200),
+    ({"temperature": 0.7, "top_p": 0.6}, 20),
+]
+"""And as many completions as show that the rows differ from what was sampled."""
+ENOUGH = [
+    ({"temperature": 0.7}, 8, 40),
+    ({"temperature": 0.7, "top_p": 0.6}, 8, 20),
+    ({"top_p": 0.6}, 4, 20),
+]
+"""Fields, tokens that are listed, and completions: with filters these are longer."""
 
 
-@pytest.mark.parametrize("fields", TOO_SHORT)
-def test_rows_that_are_too_short_for_a_temperature_do_not_accuse(fields, tmp_path, capsys):
+@pytest.mark.parametrize(("fields", "count"), TOO_SHORT)
+def test_rows_that_are_too_short_for_a_temperature_do_not_accuse(fields, count, tmp_path, capsys):
     """Whether they are before or after the temperature is not known; read as after it they differ."""
-    file = written(tmp_path / "some.jsonl", unfiltered_lines(4, fields))
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(4, fields, count))
     code, _, checks = report(capsys, file, "--detect", "0.4")
     assert code == 2
     assert "do not tell whether they are before or after temperature" in checks["long-texts"]["detail"]
 
 
-@pytest.mark.parametrize(("fields", "listed"), ENOUGH)
+@pytest.mark.parametrize("rows", ENOUGH, ids=str)
 @pytest.mark.parametrize("defect", ["", "always-accept"])
-def test_rows_before_temperature_and_filters_are_read_as_such(fields, listed, defect, tmp_path, capsys):
-    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, defect, 120))
+def test_rows_before_temperature_and_filters_are_read_as_such(rows, defect, tmp_path, capsys):
+    fields, listed, count = rows
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, count, defect))
     assert report(capsys, file, "--detect", "0.5")[0] == (1 if defect else 0)
 
 
