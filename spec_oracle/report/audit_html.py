@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import CodeType
 from typing import SupportsFloat
 
 import numpy as np
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
-from jinja2.bccache import Bucket
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from spec_oracle.arrays import Numbers
@@ -45,25 +43,6 @@ _ROWS = 60
 _EQUAL = 1e-9
 
 
-class _Compiled(BytecodeCache):
-    """Templates that this process has compiled: every page has an environment of its own."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str], CodeType] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Take the code of a template that was compiled before."""
-        bucket.code = self.known.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep the code of a template."""
-        if bucket.code is not None:
-            self.known[bucket.key, bucket.checksum] = bucket.code
-
-
-_COMPILED = _Compiled()
-
-
 def environment() -> Environment:
     """Return what reads our templates: everything that they show is escaped, nothing may be missing."""
     made = Environment(
@@ -73,7 +52,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
-        bytecode_cache=_COMPILED,
     )
     made.filters.update(short=short, percent=percent)
     made.globals.update(DOTS=DOTS, UNTRIED=UNTRIED)
