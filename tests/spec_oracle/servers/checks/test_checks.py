@@ -60,6 +60,7 @@ def statuses(found, status):
     return {name for name, check in checks_of(found).items() if check.status is status}
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize(
     ("shape", "detect"), [("llama.cpp", 0.2), *at_night(("openai", 0.2), ("uncounted", 0.2))]
 )
@@ -138,6 +139,7 @@ def test_late_defects_do_not_show_in_short_texts(defect):
     assert result_of("joint", subject(defect=defect, size=0.5), Context()).status is Status.PASSED
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize(
     ("planted", "verdict", "code"),
     [
@@ -247,9 +249,11 @@ def test_rows_that_are_too_uncertain_leave_the_texts_open():
     assert "try one slot" in found.detail
 
 
-@pytest.mark.parametrize("digits", [2, *at_night(3)])
-def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
-    server = subject(shape="openai", digits=digits, plan=ServerPlan(detect=0.1, requests=12_000))
+@pytest.mark.parametrize(
+    ("digits", "detect", "requests"), [(2, 0.2, 4000), *at_night((2, 0.1, 12_000), (3, 0.1, 12_000))]
+)
+def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits, detect, requests):
+    server = subject(shape="openai", digits=digits, plan=ServerPlan(detect=detect, requests=requests))
     for check in ("plain-law", "joint", "long-texts"):
         assert result_of(check, server, Context()).status is Status.PASSED
 
@@ -293,18 +297,19 @@ def test_an_end_that_is_seen_late_is_no_defect():
             return row
 
     server = server_of(Rare(vocab=4))
-    found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.05)), Context())
+    found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.06)), Context())
     assert server.ends == {0}
     assert found.status is Status.PASSED
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize("defect", ["", "always-accept"])
 def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
     found = report(
         defect=defect,
         shape="silent",
         reference={"shape": "openai", "draft": False, "entropy": 5},
-        plan=ServerPlan(detect=0.15, requests=8000, assume_speculating=True),
+        plan=ServerPlan(detect=0.25, requests=3000, assume_speculating=True),
     )
     (server,) = found.subjects
     assert server.verdict is (SubjectVerdict.LOSSY if defect else SubjectVerdict.LOSSLESS)
@@ -322,6 +327,7 @@ def test_without_probabilities_and_reference_nothing_is_known():
     assert found.exit_code == 2
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize(("name", "defect"), [("streams", ""), ("batch", ""), ("batch", "same-seed")])
 def test_a_server_that_refuses_seeds_is_judged_without(name, defect):
     """Nothing that its user could do would make it take them."""
@@ -342,6 +348,7 @@ def test_texts_are_counted_by_prefixes_that_are_common():
     }
 
 
+@pytest.mark.usefixtures("few_requests")
 def test_the_counterexample_is_the_model_s_and_can_be_asked_for():
     stand_in = {"defect": "biased-second", "size": 0.4}
     found = report(**stand_in)

@@ -13,7 +13,6 @@ from spec_oracle.servers.checks.long_texts import JudgedCompletions, Longest
 from spec_oracle.servers.checks.subject import Completions, ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import same_prompts
-from tests.efforts import set_effort
 from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 from tests.strategies import at_night
@@ -31,6 +30,7 @@ def judged(run=0, *, draft=True, plan=None, **planted):
     return result_of("long-texts", subject, Context(seed=run))
 
 
+@pytest.mark.usefixtures("few_tokens")
 @pytest.mark.parametrize("shape", ["llama.cpp", *at_night("openai")])
 def test_a_right_server_passes_and_says_what_each_order_detects(shape):
     found = judged(shape=shape)
@@ -55,6 +55,7 @@ def test_planted_defects_are_found(planted, where):
     assert f" in the order of {where.removeprefix('by ')}" in found.detail
 
 
+@pytest.mark.usefixtures("few_tokens")
 @pytest.mark.parametrize(("defect", "status"), [("", Status.PASSED), ("always-accept", Status.FAILED)])
 def test_noise_counts_by_its_mean(defect, status):
     """Not by the largest difference that was seen: that one would hide a total variation of 0.1 a token."""
@@ -89,6 +90,7 @@ def test_a_token_that_filters_rule_out_is_a_proof():
     assert "where it has probability 0" in found.detail
 
 
+@pytest.mark.usefixtures("few_tokens")
 @pytest.mark.parametrize(
     ("planted", "verdict"),
     [
@@ -97,9 +99,8 @@ def test_a_token_that_filters_rule_out_is_a_proof():
         ({"defect": "always-accept"}, "lossy"),
     ],
 )
-def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdict, monkeypatch):
+def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdict):
     """It needs what `joint` needs: drafts that were accepted and rejected."""
-    set_effort(monkeypatch, SERVER_DISTANCES_TV=0.2)
     server = served(**planted)
     drafter = same_prompts(served(serves="draft", draft=False), server)
     skip = dict.fromkeys(("joint", "plain-law", "length", "logprobs", "streams", "batch"), "")
@@ -133,12 +134,6 @@ class DraftsForLong(StandIn):
     def text(self, prompt, count, body):
         self.draft = count > 256
         return super().text(prompt, count, body)
-
-
-@pytest.fixture
-def few_tokens(monkeypatch):
-    """Pairs of tokens need detect a total variation of 0.2 only."""
-    set_effort(monkeypatch, SERVER_DISTANCES_TV=0.2)
 
 
 OTHERS = dict.fromkeys(["plain-law", "shapes", "length", "logprobs", "streams", "batch"], "")

@@ -46,6 +46,7 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     return report, checks_of(report.subjects[0])
 
 
+@pytest.mark.usefixtures("few_tokens")
 @pytest.mark.parametrize(
     ("served", "size", "shape"),
     [

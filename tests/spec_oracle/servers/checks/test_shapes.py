@@ -20,6 +20,7 @@ def outcome(*, top_k=0, reference=None, **stand_in):
     return result_of("shapes", ServerSubject("here", server, ServerPlan(detect=0.1), other), Context())
 
 
+@pytest.mark.usefixtures("few_requests")
 def test_a_right_server_passes_and_unknown_fields_are_named():
     found = outcome(refuses=("frequency_penalty",))
     assert found.status is Status.PASSED, found.detail
@@ -30,6 +31,7 @@ def test_a_right_server_passes_and_unknown_fields_are_named():
     assert "typical" not in found.remarks.coverage
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize("defect", ["", "skips:grammar"])
 def test_fields_without_effect_on_one_token_requests_are_compared_with_a_reference(defect):
     """Probabilities before filters do not show a grammar, but completions do: it forbids a quarter."""
@@ -58,8 +60,10 @@ class BiasesByToken(StandIn):
 
 
 @pytest.mark.parametrize("defect", ["", "skips:logit_bias"])
-def test_a_bias_that_is_refused_in_another_spelling_is_compared_with_a_reference(defect):
+def test_a_bias_that_is_refused_in_another_spelling_is_compared_with_a_reference(defect, request):
     """The bias is one of a likely token: of a token that never comes nothing would show."""
+    if not defect:
+        request.getfixturevalue("few_requests")
     server, other = (
         server_of(BiasesByToken(planted, shape="openai", vocab=4, entropy=entropy), prompts=["bc"])
         for planted, entropy in ((defect, 0), ("", 9))
@@ -71,6 +75,7 @@ def test_a_bias_that_is_refused_in_another_spelling_is_compared_with_a_reference
     assert found.remarks.coverage["logit bias"] == {"on": Cover.WRONG if defect else Cover.SAMPLED}
 
 
+@pytest.mark.usefixtures("few_requests")
 def test_probabilities_before_filters_leave_most_fields_untried():
     found = outcome(shape="openai", top_k=3)
     assert found.status is Status.PASSED, found.detail
@@ -104,6 +109,7 @@ class FlatRows(StandIn):
         return [1.0 + (weight * 997 % 3) for weight in super().weights(context, model)]
 
 
+@pytest.mark.usefixtures("few_requests")
 @pytest.mark.parametrize("defect", ["", "skips:min_p"])
 def test_min_p_is_tried_where_rows_are_flat(defect):
     server = server_of(FlatRows(defect), prompts=["bc"])
