@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ def fields(target, draft, tokens):
     return {name: (one[0] if name == "surplus" else one).tolist() for name, one in found.items()}
 
 
+@cache
 def lines(count, seed=0, rule="token", factor=1.0, **labels):
     """Return the log of an engine that accepts ``factor`` times as often as a rule."""
     rng = np.random.default_rng(seed)
@@ -35,7 +37,7 @@ def lines(count, seed=0, rule="token", factor=1.0, **labels):
     ]
     calls = with_counts(read_calls(map(json.dumps, data)), rng, rule, factor)
     pairs = zip(data, calls.accepted.tolist(), strict=True)
-    return [json.dumps(call | {"accepted": accepted}) for call, accepted in pairs]
+    return tuple(json.dumps(call | {"accepted": accepted}) for call, accepted in pairs)
 
 
 def with_counts(calls, rng, rule="token", factor=1.0):

@@ -9,7 +9,7 @@ from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
 from tests.spec_oracle.servers.client.stand_in import StandIn, answering
 
-LEFT_OUT = ("shapes", "streams", "batch", "long-texts")
+LEFT_OUT = ("shapes", "streams", "batch", "long-texts", "length", "logprobs")
 QUICK = ["--prompt", "bc", "--detect", "0.5", *(word for name in LEFT_OUT for word in ("--skip", name))]
 
 

@@ -46,6 +46,7 @@ def test_zeros_ties_equal_rows_and_disjoint_supports_occur():
 
 
 def test_examples_shrink_to_few_tokens_and_short_drafts():
-    smallest = find(strategies.instances(num_paths=(1, 3)), lambda _: True, settings=_quiet())
+    sizes = {"vocab_sizes": (2, 3), "draft_lengths": (1, 2), "num_paths": (1, 2)}
+    smallest = find(strategies.instances(**sizes), lambda _: True, settings=_quiet())
     assert (smallest.vocab_size, smallest.draft_length, smallest.num_paths) == (2, 1, 1)
     assert {number for row in smallest.target.levels[0] for number in row} == {0, 1}

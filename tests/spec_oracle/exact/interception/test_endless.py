@@ -48,7 +48,7 @@ def test_a_tree_too_large_to_cut_raises(monkeypatch):
         return [coins_until_tails() for _ in range(5)]
 
     with pytest.raises(TooManyBranchesError, match="max_branches"):
-        enumerate_calls(loops, max_branches=1000)
+        enumerate_calls(loops, max_branches=200)
     monkeypatch.setattr(run, "CUT", 1e-9)
     with pytest.raises(TooManyBranchesError, match="sum to"):
         enumerate_calls(coins_until_tails)

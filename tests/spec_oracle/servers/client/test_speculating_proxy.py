@@ -17,13 +17,15 @@ from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import connect, same_prompts
+from tests.efforts import set_effort
 from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn, server_of
 from tests.strategies import by_day
 
 
 @pytest.mark.parametrize("rule", by_day(RULES, {RIGHT, ACCEPTS_ALL}))
-def test_a_proxy_of_toy_servers_is_as_its_rule(rule):
+def test_a_proxy_of_toy_servers_is_as_its_rule(rule, monkeypatch):
+    set_effort(monkeypatch, SERVER_DISTANCES_TV=0.2)
     target, draft = InProcess(StandIn(draft=False)), InProcess(StandIn(draft=False, serves="draft"))
     server = server_of(Proxy(target, draft, rule))
     drafts = same_prompts(connect(draft, Sampling(), prompts=["bc", "def"]), server)
