@@ -42,7 +42,11 @@ QUICK = {
     "audit": ["--check", "inputs-kept", "--draft-length", "1", "--tokens", "2", "--budget", "5"],
     "audit-server": [
         *("--prompt", "bc", "--detect", "0.5"),
-        *(word for name in ("shapes", "long-texts", "streams", "batch") for word in ("--skip", name)),
+        *(
+            word
+            for name in ("shapes", "long-texts", "streams", "batch", "length", "logprobs")
+            for word in ("--skip", name)
+        ),
     ],
 }
 TORCH = """

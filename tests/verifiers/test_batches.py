@@ -153,9 +153,11 @@ def test_ragged_paths_are_a_tree(tree_rule):
     assert len(np.unique(expected, axis=0)) > 5
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, *at_night(torch.float32)])
-def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype):
-    batch, paths, length, vocab = 16, 8, 16, 50
+@pytest.mark.parametrize(
+    ("dtype", "paths"), [(torch.bfloat16, 4), *at_night((torch.bfloat16, 8), (torch.float32, 8))]
+)
+def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype, paths):
+    batch, length, vocab = 16, 16, 50
     rng = np.random.default_rng(7)
     target = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length + 1))).to(dtype)
     draft = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length))).to(dtype)

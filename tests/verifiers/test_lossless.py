@@ -51,7 +51,7 @@ def test_block_is_the_single_path_optimum_in_rationals(instance):
 
 
 @given(data=st.data())
-@examples(40)
+@examples(25)
 def test_lossless_in_floats_and_never_above_the_optimum(name, kind, data):
     sizes = {"vocab_sizes": (2, 4), "draft_lengths": (1, 3)}
     instance, drafting = data.draw(drafted(name, kind, max_tuples=300, **sizes))

@@ -434,10 +434,15 @@ def unfiltered_lines(listed, fields, count, defect=""):
 TOO_SHORT = [
     ({"temperature": 0.7}, 120),
     ({"temperature": 1.4}, 200),
-    ({"temperature": 0.7, "top_p": 0.6}, 40),
+    ({"temperature": 0.7, "top_p": 0.6}, 20),
 ]
 """And as many completions as show that the rows differ from what was sampled."""
-ENOUGH = [({"temperature": 0.7}, 8), ({"temperature": 0.7, "top_p": 0.6}, 8), ({"top_p": 0.6}, 4)]
+ENOUGH = [
+    ({"temperature": 0.7}, 8, 40),
+    ({"temperature": 0.7, "top_p": 0.6}, 8, 20),
+    ({"top_p": 0.6}, 4, 20),
+]
+"""Fields, tokens that are listed, and completions: with filters these are longer."""
 
 
 @pytest.mark.parametrize(("fields", "count"), TOO_SHORT)
@@ -449,10 +454,11 @@ def test_rows_that_are_too_short_for_a_temperature_do_not_accuse(fields, count, 
     assert "do not tell whether they are before or after temperature" in checks["long-texts"]["detail"]
 
 
-@pytest.mark.parametrize(("fields", "listed"), ENOUGH)
+@pytest.mark.parametrize("rows", ENOUGH, ids=str)
 @pytest.mark.parametrize("defect", ["", "always-accept"])
-def test_rows_before_temperature_and_filters_are_read_as_such(fields, listed, defect, tmp_path, capsys):
-    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, 40, defect))
+def test_rows_before_temperature_and_filters_are_read_as_such(rows, defect, tmp_path, capsys):
+    fields, listed, count = rows
+    file = written(tmp_path / "some.jsonl", unfiltered_lines(listed, fields, count, defect))
     assert report(capsys, file, "--detect", "0.5")[0] == (1 if defect else 0)
 
 
