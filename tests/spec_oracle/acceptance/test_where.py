@@ -1,6 +1,6 @@
 """Where counts are off: the calls are named, and no factor is fitted to a model that the counts refute.
 
-Logs of 1,500 calls and more with fixed seeds; a right engine, or one that is wrong everywhere alike, has a
+Logs of 1,000 calls and more with fixed seeds; a right engine, or one that is wrong everywhere alike, has a
 part named with probability 1e-6 at most.
 """
 
@@ -18,7 +18,7 @@ from tests.strategies import at_night
 MATCH = "sample_and_match"
 
 
-def engine(count=1600, seed=3, factor=1.0, of_a_prompt=40):
+def engine(count=1000, seed=3, factor=1.0, of_a_prompt=40):
     """Return the log of an engine that accepts likely drafts ``factor`` times as often as by p."""
     rng, log = np.random.default_rng(seed), []
     for number in range(count):

@@ -36,9 +36,9 @@ def toy(tmp_path, monkeypatch):
     sys.modules.pop("lossy_rule", None)
 
 
-def shown(capsys, *more):
+def shown(capsys, *more, tree="fan-outs 2"):
     rules = ["--verifier", "lossy_rule:AcceptsAll", "--verifier", "eagle"]
-    assert main(["efficiency", "toy.json", "--tree", "fan-outs 2, 2", *rules, *more]) == 0
+    assert main(["efficiency", "toy.json", "--tree", tree, *rules, *more]) == 0
     return capsys.readouterr().out
 
 
@@ -63,7 +63,7 @@ def test_data_formats_have_a_lossless_field(capsys):
 
 
 def test_plots_over_trees_mark_lossy_rules_and_name_the_levels(capsys, tmp_path):
-    shown(capsys, "--plot", "found.svg")
+    shown(capsys, "--plot", "found.svg", tree="fan-outs 2, 2")
     drawn = (tmp_path / "found.svg").read_text()
     assert "lossy_rule:AcceptsAll (lossy)" in drawn
     assert "levels of the tree  (fan-outs 2, 2)" in drawn

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,8 +35,9 @@ class Rejecting:
         return Verdict(np.where(refused, ROOT, right.node), token, drafts)
 
 
-def report_on(share=0.0, options=QUICK):
-    return audit(RuleSubject("mine", Rejecting(share)), options=options)
+@cache
+def report_on(share=0.0):
+    return audit(RuleSubject("mine", Rejecting(share)), options=QUICK)
 
 
 def compared(report, file):
@@ -80,7 +82,7 @@ def test_a_subject_that_accepts_more_is_reported_and_kept_on_demand(kept):
 
 def test_incomparable_results_do_not_pass(kept):
     longer = AuditOptions(vocab_size=2, draft_length=1, checks=())
-    report, _, check = compared(report_on(options=longer), kept)
+    report, _, check = compared(audit(RuleSubject("mine", Rejecting(0.0)), options=longer), kept)
     assert (check.status, report.exit_code) == (Status.INCONCLUSIVE, 2)
     assert check.detail.startswith("found on other instances: flat, good-draft, ")
     stranger = with_baseline(audit("token", options=QUICK), read_baseline(kept))
