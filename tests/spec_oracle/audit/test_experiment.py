@@ -202,7 +202,7 @@ def test_one_wrong_experiment_ends_the_tracing_unless_all_are_wanted():
 
 @pytest.mark.parametrize(("dice", "most"), [(200, 24), *at_night((500, 47))])
 def test_right_dice_are_called_wrong_within_the_rate(dice, most):
-    """At a rate of 0.05 each, more false alarms have a chance of 1e-5."""
+    """At a rate of 0.05 each, more false alarms have a chance of less than 3e-5."""
     context = replace(CONTEXT, rate=0.05)
     effort = Effort(tv=float("inf"), look=50, wanted=0.3, turns=2)
     wrong = sum(
