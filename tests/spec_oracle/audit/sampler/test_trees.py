@@ -186,8 +186,8 @@ def test_larger_trees_find_defects_that_small_ones_miss():
 
     wrong, right = _declared(OfAnyTree(third_child)), RIGHT
     assert one_call(wrong).status is Status.PASSED
-    few = Context(rate=1e-7, budget=0.25)
-    found = after_larger_trees(subject(wrong), few)
+    few, enough = (Context(rate=1e-7, budget=seconds) for seconds in (0.25, 10.0))
+    found = after_larger_trees(subject(wrong), enough)  # which ends where a defect is found
     assert (found.status, found.how) == (Status.FAILED, How.PROVEN)
     assert after_larger_trees(subject(right), few).status is Status.PASSED
 
