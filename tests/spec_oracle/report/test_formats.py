@@ -287,9 +287,3 @@ def test_a_page_folds_remarks_and_shows_counterexamples(report):
     assert "\n    reproduce: spec-oracle audit lossy" in page
     assert max(len(line) for line in page.splitlines() if line.startswith("| ")) < 200
     assert "NaN &amp; infinity &lt;at&gt;" in page
-
-
-def test_the_templates_of_pages_are_compiled_once_in_a_process(report, monkeypatch):
-    AUDIT_FORMATS["html"](report)
-    monkeypatch.setattr("jinja2.Environment.compile", None)
-    assert AUDIT_FORMATS["html"](report)
