@@ -120,7 +120,7 @@ def _difference(found: Acceptance) -> str:
         return f"no single factor of {found.rule}'s acceptance probabilities explains them"
     factor, least, most = found.factor
     less = "less" if factor < 1 else "more"
-    # The largest factors that are fitted stand for all beyond.
+    # No factor beyond the widest is fitted: one at that edge is a bound.
     bound = "" if abs(math.log(factor)) < 0.999 * WIDEST else "at most " if factor < 1 else "at least "
     return (
         f"each drafted token is accepted {bound}{factor:.3f} times as often as by {found.rule}, {less} than "

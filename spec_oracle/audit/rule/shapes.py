@@ -89,7 +89,7 @@ def shapes(subject: RuleSubject, context: Context) -> CheckResult:
 
 
 def _is_asked(case: ToyDrafts, context: Context) -> bool:
-    """Whether no size of a case is outside those that are declared to be all that the rule takes."""
+    """Whether the rule must take all sizes of a case: none is outside those that are declared."""
     sizes = {axis: getattr(case.instance, axis) for axis in ("vocab_size", "draft_length", "num_paths")}
     return all(size in context.shapes.only.get(axis, (size,)) for axis, size in sizes.items())
 

@@ -73,7 +73,7 @@ def experiment_at(
 ) -> Experiment:
     """Return the experiment of one call: ``laws`` trace it, ``many`` makes ordinary calls.
 
-    What is traced as wrong is handed to ``confirm`` at once, which raises where it may be right.
+    A call that was traced as wrong is handed to ``confirm``, which raises where it may be right.
 
     Its total variation is that beyond what rounding does to single tokens. Rounding of all of them, what is
     on record in ``facts``, and the drafts that are not tried explain some more. Code may compute in

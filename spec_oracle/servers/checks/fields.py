@@ -186,23 +186,27 @@ def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequenc
     return NO_EFFECT if NO_EFFECT in whys else whys[-1]
 
 
-def hidden_field(reported: Distributions, tokens: int) -> str:
-    """Say which field of all requests does to later tokens what one-token requests do not show, "" if none.
+def hidden_number(fields: Fields, tokens: int) -> str:
+    """Return the field that counts generated tokens and changes some of the first ``tokens``, "" if none."""
+    return next((name for name in _COUNTED if 0 < _number(fields.get(name)) < tokens), "")
 
-    To these the tokens before are a part of the prompt. ``tokens`` are those of the completions to judge.
+
+def hidden_penalty(reported: Distributions) -> str:
+    """Return the penalty of all requests that one-token requests do not show, "" if none.
+
+    To these the tokens before are a part of the prompt.
     """
     sampling = reported.server.sampling
-    hidden = [name for name in _COUNTED if 0 < _number(sampling.fields.get(name)) < tokens]
     for name, neutral in _OF_GENERATED.items():
-        if _number(sampling.fields.get(name), neutral) == neutral or hidden:
+        if _number(sampling.fields.get(name), neutral) == neutral:
             continue
         others = {other: value for other, value in sampling.fields.items() if other != name}
         without = Distributions(replace(reported.server, sampling=replace(sampling, fields=others)))
         near, error = reported.near(), 3 * reported.error + 1e-3
         without.fetch(near)
         if not any(_differ(reported.logs[one] or {}, without.logs[one] or {}, error) for one in near):
-            hidden.append(name)
-    return f"one-token requests do not show what `{hidden[0]}` does to generated tokens" if hidden else ""
+            return name
+    return ""
 
 
 def _number(value: Json, otherwise: float = 0.0) -> float:

@@ -18,7 +18,7 @@ from spec_oracle.audit.results import UNTRIED, LawResult, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Weights
-from spec_oracle.servers.checks.fields import hidden_field
+from spec_oracle.servers.checks.fields import hidden_number, hidden_penalty
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import (
     Ask,
@@ -226,7 +226,14 @@ class ServerSubject:
         """Say why the next-token distributions along so many tokens are not known, "" if they are."""
         if not self.server.listed:
             return NEEDS_PROBABILITIES
-        return hidden_field(self.distributions, tokens) if self.server.sampling.fields else ""
+        if not (fields := self.server.sampling.fields):
+            return ""
+        hidden = hidden_number(fields, tokens) or self._hidden_penalty
+        return f"one-token requests do not show what `{hidden}` does to generated tokens" if hidden else ""
+
+    @cached_property
+    def _hidden_penalty(self) -> str:
+        return hidden_penalty(self.distributions)
 
     @property
     def long_tokens(self) -> tuple[int, ...]:
