@@ -16,6 +16,7 @@ from verifiers.errors import (  # noqa: E402  # only now known as ours
 )
 
 __all__ = [
+    "INTERRUPTED",
     "ContractError",
     "EngineError",
     "ImpossibleOutputError",
@@ -26,6 +27,9 @@ __all__ = [
     "not_installed",
     "unknown",
 ]
+
+INTERRUPTED = "interrupted"
+"""All that is said of what Ctrl-C ended."""
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where torch for CPUs is: pip would take several gigabytes of CUDA from PyPI."""

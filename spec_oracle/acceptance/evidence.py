@@ -203,19 +203,22 @@ class AcceptanceEvidence:
         0 and infinity where none is. By a normal approximation of the sum of logarithms.
         """
         needed = math.log((2 + bool(self.others) + len(self.parts)) * len(LOG_FACTORS) / alpha)
-        found = {-1: 0.0, 1: math.inf}
-        for size in sorted(LOG_FACTORS, key=abs, reverse=True):
-            other = self.chances.times(size).log_pmf
-            masses, own = np.exp(other), self.chances.log_most
-            gains = np.zeros_like(masses)
-            np.subtract(other, own, out=gains, where=masses > 0)
-            gains = np.minimum(gains, 50.0)
-            mean = (masses * gains).sum(axis=1)
-            variance = ((masses * gains**2).sum(axis=1) - mean**2).sum()
-            quantile = scipy.stats.norm.isf(DEFAULT_MISS)
-            if mean.sum() - quantile * math.sqrt(max(0.0, variance)) >= needed:
-                found[int(np.sign(size))] = math.exp(size)
-        return found[-1], found[1]
+        nearest = sorted(LOG_FACTORS, key=abs)
+        below = (size for size in nearest if size < 0 and self._least_evidence(size) >= needed)
+        above = (size for size in nearest if size > 0 and self._least_evidence(size) >= needed)
+        return math.exp(next(below, -math.inf)), math.exp(next(above, math.inf))
+
+    def _least_evidence(self, size: float) -> float:
+        """Return nats against the rule where chances are exp(size) times its own, but for `DEFAULT_MISS`."""
+        other = self.chances.times(size).log_pmf
+        masses, own = np.exp(other), self.chances.log_most
+        gains = np.zeros_like(masses)
+        np.subtract(other, own, out=gains, where=masses > 0)
+        gains = np.minimum(gains, 50.0)
+        mean = (masses * gains).sum(axis=1)
+        variance = ((masses * gains**2).sum(axis=1) - mean**2).sum()
+        quantile = float(scipy.stats.norm.isf(DEFAULT_MISS))
+        return float(mean.sum() - quantile * math.sqrt(max(0.0, variance)))
 
 
 def normalised(logs: Floats) -> Floats:

@@ -27,6 +27,7 @@ from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
 from spec_oracle.audit.subjects import quickness, require_name
 from spec_oracle.audit.worker import audited, start_method
+from spec_oracle.errors import INTERRUPTED
 from spec_oracle.statistics import split
 
 
@@ -62,7 +63,7 @@ def audit_apart(
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
-        found = with_notes(job.report or job.with_output(job.remains("interrupted", alpha)) for job in jobs)
+        found = with_notes(job.report or job.with_output(job.remains(INTERRUPTED, alpha)) for job in jobs)
     return AuditReport(found, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 

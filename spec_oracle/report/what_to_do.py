@@ -11,11 +11,9 @@ import numpy as np
 from spec_oracle.audit.options import AuditOptions, Isolation
 from spec_oracle.audit.reports import Counterexample, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.errors import INTERRUPTED
 from spec_oracle.report.reading import open_checks
 from spec_oracle.statistics import goodness_of_fit_by_g
-
-INTERRUPTED: Final = "interrupted"
-"""All that is said of a check that Ctrl-C ended."""
 
 _SHARE: Final = 0.01
 """Of the total variation: smaller differences are rounding."""

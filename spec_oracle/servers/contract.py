@@ -38,9 +38,6 @@ class Ask:
     fields: Mapping[str, Json] = field(default_factory=dict)
 
 
-BEYOND_LIMIT = "whose first token cannot be a draft"
-
-
 def impossible_counts(found: Completion) -> str:
     """Return what is impossible about the counts of drafts, "" if nothing is or none are reported."""
     if found.drafted is None or found.accepted is None:
@@ -51,7 +48,7 @@ def impossible_counts(found: Completion) -> str:
     if not found.ended and found.accepted > max(0, len(found.tokens) - 1):
         return (
             f"the server reports {found.accepted} accepted tokens in a completion of {len(found.tokens)}, "
-            f"{BEYOND_LIMIT}"
+            "whose first token cannot be a draft"
         )
     return ""
 

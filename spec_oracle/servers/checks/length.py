@@ -19,7 +19,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclu
 from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import BEYOND_LIMIT, Ask, RefusedError
+from spec_oracle.servers.contract import Ask, RefusedError, impossible_counts
 
 SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many without.
 
@@ -66,9 +66,10 @@ def counts(subject: ServerSubject) -> CheckResult:
             said = f"the server's counters report {wrong}"
             return failed(said, draws=draws, how=How.SAMPLED, do=LOOK_AT_COUNTS)
         return not_asked("the server does not report accepted tokens with its completions")
-    if completions.odd_counts:
-        do = CUT_OFF if BEYOND_LIMIT in completions.odd_counts else LOOK_AT_COUNTS
-        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED, do=do)
+    if odd := completions.odd:
+        is_beyond_limit = 0 <= (odd.accepted or 0) <= (odd.drafted or 0)
+        do = CUT_OFF if is_beyond_limit else LOOK_AT_COUNTS
+        return failed(impossible_counts(odd), draws=draws, how=How.SAMPLED, do=do)
     after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
     mean = after_first / max(1, after_first - completions.drafts.accepted)
     if wrong := counted_too_often(completions.counts, completions.length):

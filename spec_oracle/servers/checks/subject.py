@@ -15,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, LawResult, Status
-from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.completion import Completion, Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions, Weights
 from spec_oracle.servers.checks.fields import hidden_number, hidden_penalty
@@ -99,8 +99,8 @@ class Completions:
     ``found`` is in the order of sampling; ``retried`` of them came after a failed attempt. ``stream`` is the
     seed and the name of the random stream that chooses prompts and seeds; ``fields`` are sent with each
     request. ``pace`` is in completions a second. ``drafts`` are the counts that the answers report,
-    ``odd_counts`` says of the first impossible one what is wrong, ``before`` is what the server had counted
-    before the first request. ``counts`` has (drafted, accepted) of completions that only their limit ended.
+    ``odd`` is the first answer whose counts are impossible, ``before`` is what the server had counted before
+    the first request. ``counts`` has (drafted, accepted) of completions that only their limit ended.
     """
 
     server: Server
@@ -112,7 +112,7 @@ class Completions:
     retried: int = field(default=0, init=False)
     drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
     before: DraftCounts = field(default=DraftCounts(), init=False)
-    odd_counts: str = field(default="", init=False)
+    odd: Completion | None = field(default=None, init=False)
     pace: float = field(default=0.0, init=False)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter, init=False)
 
@@ -140,7 +140,8 @@ class Completions:
             yield int(number), answer.tokens
             self.retried += answer.is_doubtful
             self.drafts += DraftCounts(answer.drafted, answer.accepted)
-            self.odd_counts = self.odd_counts or impossible_counts(answer)
+            if self.odd is None and impossible_counts(answer):
+                self.odd = answer
             is_whole = answer.finish == "length" and len(answer.tokens) == self.length
             if is_whole and answer.drafted is not None and answer.accepted is not None:
                 self.counts[answer.drafted, answer.accepted] += 1

@@ -25,7 +25,7 @@ from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Self
 
-from spec_oracle.errors import InvalidInputError, not_installed
+from spec_oracle.errors import INTERRUPTED, InvalidInputError, not_installed
 from spec_oracle.installed import tool_version
 from spec_oracle.servers.contract import Json, OutOfTimeError, RefusedError, ServerError
 
@@ -167,7 +167,7 @@ class Client:
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
-            self._ended = self._ended or str(error) or "interrupted"
+            self._ended = self._ended or str(error) or INTERRUPTED
             raise ServerError(self._ended) from None
         finally:
             for future in futures:

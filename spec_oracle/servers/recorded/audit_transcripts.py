@@ -18,7 +18,7 @@ from spec_oracle.commands.options import (
     value,
     write_audit,
 )
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import INTERRUPTED, InvalidInputError
 
 if TYPE_CHECKING:
     from spec_oracle.servers.recorded.checks import Transcripts
@@ -115,9 +115,9 @@ def _judge(
         except (ServerError, InvalidInputError, KeyboardInterrupt) as error:
             if not found.completions or (isinstance(error, InvalidInputError) and not options.follow):
                 raise
-            ended = str(error) or "interrupted"
+            ended = str(error) or INTERRUPTED
             # One that follows a file ends in these ways only, with all that was written so far.
-            is_usual = isinstance(error, OutOfTimeError) or ended == "interrupted"
+            is_usual = isinstance(error, OutOfTimeError) or ended == INTERRUPTED
             return "" if options.follow and is_usual else ended
     return ""
 
