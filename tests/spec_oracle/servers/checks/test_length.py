@@ -1,5 +1,6 @@
 """Counts of drafts: those that calls cannot add up to are named, others are right whoever drafts."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -90,6 +91,30 @@ def test_counters_of_a_server_that_no_length_of_drafts_explains_fail(counted, wo
 def test_a_failure_says_what_of_the_server_to_look_at(defect, do):
     server = server_of(StandIn(defect=defect), top_k=3, prompts=["bc"])
     assert do in result_of("length", ServerSubject("here", server), Context()).remarks.do
+
+
+class EndsAtTheFirstListed(StandIn):
+    """Looks for stop strings after each block, and ends it at the first of the list that is in it.
+
+    So do vllm#49391 and, without drafts, dynamo#14848: a stop string that comes earlier stays in the text.
+    """
+
+    def text(self, prompt, count, body):
+        tokens, drafted, accepted = super().text(prompt, count, body)
+        text = self.written(tokens)
+        stop = next((one for one in body.get("stop", ()) if one in text), None)
+        return tokens if stop is None else tokens[: text.index(stop) + len(stop)], drafted, accepted
+
+
+@pytest.mark.parametrize("shape", ["openai", "llama.cpp"])
+@pytest.mark.parametrize("defect", ["stops-text-only", ""])
+def test_the_stop_string_that_comes_first_ends_a_completion(shape, defect):
+    server = server_of(EndsAtTheFirstListed(shape=shape, defect=defect), top_k=3, prompts=["bc"])
+    found = result_of("length", ServerSubject("here", server), Context())
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    assert not defect or re.search(
+        "under the stop strings '..', '..' (goes on|has token ids) behind", found.detail
+    )
 
 
 class AlwaysStops(StandIn):
