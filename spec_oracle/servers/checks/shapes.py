@@ -159,20 +159,18 @@ def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int) -> 
         *(f"not tried: {one.combination}: {one.why}" for one in done if one.why),
         *(f"as expected: {one.combination}: {one.seen}" for one in tried),
     )
-    names = ", ".join(f"{name} ({why})" for name, why in unknown.items())
-    named = f"; fields not tried: {names}" if names else ""
+    left_out = f" (not tried: {', '.join(unknown)})" if unknown else ""
     worst = max((one.detects for one in tried), default=math.inf)
+    fields = f"{len(tried) or 'none'} of {planned} combinations of sampling fields{left_out}"
     judged = (
-        f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
-        f"expected; each detects a total variation of {min(worst, 1):.2g} a token between ten bins by p"
+        f"greedy completions, and {fields}, are as expected; "
+        f"each detects a total variation of {min(worst, 1):.2g} a token between ten bins by p"
         if tried
-        else f"greedy completions are as expected; none of {planned} combinations of fields was judged"
+        else f"greedy completions are as expected; {fields} was judged"
     )
     is_open = worst > _COARSEST or len(done) < planned
     advice = "; raise --budget" if is_open else ""
-    return (inconclusive if is_open else passed)(
-        judged + named + advice, draws=draws, how=How.SAMPLED, scope=scope
-    )
+    return (inconclusive if is_open else passed)(judged + advice, draws=draws, how=How.SAMPLED, scope=scope)
 
 
 def _coverage(done: Sequence[Tried], axes: Axes) -> dict[str, dict[str, Cover]]:
