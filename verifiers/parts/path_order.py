@@ -32,6 +32,9 @@ from verifiers.arrays import (
     zeros,
 )
 
+_SHORT = 16
+"""Tokens of a row that is ranked sooner than it is compared with others."""
+
 
 def path_row(rows: Array, path: Array, depth: Array | int) -> Array:
     """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, M, V], in working precision."""
@@ -41,12 +44,20 @@ def path_row(rows: Array, path: Array, depth: Array | int) -> Array:
 def ranks(target: Array, draft: Array) -> Array:
     """Return each token's rank, int [B, V], 0 for the highest p/q; tokens with q = 0 rank by p/q = 0."""
     xp = namespace(target)
-    chosen, copy = distinct_requests(target, draft, zeros(arange_like(target, target.shape[0])))
+    every = arange_like(target, target.shape[0])
+    is_short = target.shape[-1] <= _SHORT
+    chosen, copy = (every, every) if is_short else distinct_requests(target, draft, zeros(every))
     ratio = divide(target[chosen], draft[chosen], otherwise=0)
     largest = 1e38  # float32 ends at 3.4e38
     key = xp.astype(xp.where(ratio < largest, ratio, largest), xp.float32)
-    order = xp.argsort(-key, axis=-1, stable=True)
-    return xp.argsort(order, axis=-1, stable=False)[copy]
+    return _inverse(xp.argsort(-key, axis=-1, stable=True))[copy]
+
+
+def _inverse(order: Array) -> Array:
+    """Return the inverse of each row of ``order`` int [B, V], which is a permutation."""
+    inverse, places = order * 0, arange_like(order, order.shape[-1])
+    inverse[arange_like(order, order.shape[0])[:, None], order] = places[None, :] + inverse
+    return inverse
 
 
 def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Array]:
@@ -55,10 +66,10 @@ def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Arr
     draft [B, V]; rank int [B, V]; alpha [B], the share of the interval that lies below the node itself.
     """
     xp = namespace(draft)
-    order = xp.argsort(-rank, axis=-1, stable=False)
+    back = rank.shape[-1] - 1 - rank
+    order = _inverse(back)
     upto = xp.cumulative_sum(xp.take_along_axis(draft, order, axis=-1), axis=-1)
     below = xp.concat([zeros(upto[:, :1]), upto[:, :-1]], axis=-1)
-    back = rank.shape[-1] - 1 - rank
     width = (1 - alpha)[:, None]
     low = alpha[:, None] + width * xp.take_along_axis(below, back, axis=-1)
     high = alpha[:, None] + width * xp.take_along_axis(upto, back, axis=-1)
