@@ -81,7 +81,7 @@ ACCEPTED_PLACES: Final = Role(
 )
 REJECTED: Final = Role("written: probabilities of rejected tokens", chain="torch.zeros_like(target_probs)")
 """The draft's probabilities of a function that reads the target only: buffers of zeros."""
-_GREEDY: Final = "no request is greedy"
+NO_GREEDY: Final = "no request is greedy"
 
 ROLES: Final[Mapping[str, Role]] = {
     "threshold single | threshold accept": THRESHOLD,
@@ -129,14 +129,14 @@ ROLES: Final[Mapping[str, Role]] = {
         "batch.is_greedy",
         "is_greedy",
         tree="torch.zeros(len(tokens), dtype=torch.bool)",
-        none=_GREEDY,
+        none=NO_GREEDY,
     ),
     "temperature": Role(
         "temperature, 0 for greedy requests",
         "torch.where(batch.is_greedy, 0.0, 1.0)",
         "torch.where(is_greedy, 0.0, 1.0)",
         tree="torch.ones(len(tokens))",
-        none=_GREEDY,
+        none=NO_GREEDY,
     ),
     "generators": Role(
         "a generator a request", "batch.generators(generator)", none="all requests share one generator"

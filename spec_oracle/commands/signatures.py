@@ -212,6 +212,14 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind not in kinds
 
 
+def _is_number(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is one number for all requests, by its annotation, else by its default."""
+    if annotation := annotation_of(parameter):
+        is_array = re.search("tensor|array|list|sequence", annotation, re.IGNORECASE)
+        return not is_array and bool(re.search(r"\b(float|int|bool)\b", annotation))
+    return isinstance(parameter.default, int | float)
+
+
 def _array(source: FunctionSource, parameters: Sequence[inspect.Parameter]) -> str:
     """Return the library of a function's arrays, "torch" or "numpy", by its annotations, else by its code."""
     told = " ".join(f"{annotation_of(one)} {source.comment(one.name)}" for one in parameters)
@@ -244,6 +252,8 @@ class _Values:
         if role is names.LONGEST and re.search("tensor|array", annotation):
             role = names.LENGTHS
         value = self.of(name, role, annotation, self.source.shape(parameter))
+        if role.none == names.NO_GREEDY and self.layout != "batch of one" and _is_number(parameter):
+            value = "1.0" if "temperature" in role.what else "False"
         if not value and (value := self._object(parameter)):
             role = _OBJECT
         return Argument(
