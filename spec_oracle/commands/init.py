@@ -242,7 +242,7 @@ _LIBRARIES = {
 }
 _HELPERS = {
     "adapting": (
-        *("drawing_from", "fresh_seed", "from_accepted", "from_lengths", "from_padded"),
+        *("drawing_from", "fresh_seed", "fresh_seeds", "from_accepted", "from_lengths", "from_padded"),
         *("logits_of", "sample_bonus"),
     ),
     "flat": ("flat",),
@@ -281,7 +281,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     is_handed = any(re.search(r"(^|=)generator", argument.value) for argument in guessed.given)
     arguments = []
     for one in guessed.given:
-        is_made = re.search(r"\(generator\)|=generator|SimpleNamespace\(", one.value)
+        is_made = re.search(r"\(generator\b|=generator|SimpleNamespace\(", one.value)
         if is_made or one.role.is_written or one.role.is_of_trees:
             yield f"{one.name} = {one.value}"
         elif "sample_bonus" in one.value and is_handed:

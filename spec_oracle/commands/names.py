@@ -53,6 +53,9 @@ OF_PARENTS: Final = "parents_with_root(parents)"
 DRAFT: Final = Role(
     "draft probabilities", "batch.draft_probs", "draft_probs", none="the drafts are taken as certain"
 )
+DRAFT_LOGITS: Final = Role(
+    "draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none
+)
 TARGET: Final = Role("target probabilities", "{flat_target}", "{target}")
 BONUS: Final = Role("bonus token", "batch.sample_bonus()", "sample_bonus(target_probs[:, -1])")
 GENERATOR: Final = Role("generator", "generator", "generator")
@@ -146,9 +149,7 @@ ROLES: Final[Mapping[str, Role]] = {
     "top k | top p | min p | num logits | bad word token | allow token": UNUSED,
     "no penalty": Role("whether there are no penalties", "True", "True"),
     "uniform | uniform probs | random": UNIFORMS,
-    "draft logits | draft log probs": Role(
-        "draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none
-    ),
+    "draft logits | draft log probs": DRAFT_LOGITS,
     "logits | log probs": Role("target logits", "logits_of({flat_target})", "logits_of({target})"),
     "draft probs": DRAFT,
     "probs": TARGET,
