@@ -304,7 +304,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     if fourth == "generator" and not is_handed and guessed.array == "torch":
         call = ["with drawing_from(generator):", *(f"    {line}" for line in call)]
     yield from call
-    if guessed.layout == "flat" and result.startswith("from_padded"):
+    if guessed.layout == "flat" and result.startswith(("from_padded", "from_lengths")):
         result = f"batch.{result}"
     yield f"return {result}" + "  # TODO: what does it return?" * (not guessed.result)
 

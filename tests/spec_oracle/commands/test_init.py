@@ -104,7 +104,8 @@ def by_request_state(
     assert cu_num_logits[0] == 0
     assert cu_num_logits[-1] == len(target_logits)
     assert seed.shape == draft_logits.shape[:1]
-    return torch.zeros(len(seed), 1)
+    sampled_ids, num_sampled = torch.zeros(len(seed), 1), torch.ones(len(seed))
+    return sampled_ids, num_sampled
 
 
 NUMBER = 3
