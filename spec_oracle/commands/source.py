@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from spec_oracle.commands.names import ACCEPTED_PLACES, COUNT, NEXT, OUTPUT, Role, words_of
+from spec_oracle.commands.names import ACCEPTED_PLACES, COUNT, NEXT, OUTPUT, Role, role_of, words_of
 from spec_oracle.contracts.sampler import signature_of
 
 Function: TypeAlias = Callable[..., object]
@@ -292,6 +292,9 @@ def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: 
         return ""
     if not returned:
         return "" if of_one else _of_buffers(written)
+    roles = {role_of(one.expression): one.access for one in returned}
+    if roles.keys() >= {COUNT, NEXT, ACCEPTED_PLACES}:
+        return _of_buffers(roles)
     if layout == "batch of one":
         return _of_values(returned, of_one=True, row="[0]").replace("draft_tokens[:", "draft_tokens[0, :")
     return _of_trees(returned) if layout == "tree" else _of_values(returned, of_one=of_one)
@@ -302,7 +305,7 @@ def _of_values(returned: Sequence[Returned], *, of_one: bool, row: str = "") -> 
     tokens, counts, nexts = _sorted(returned, of_one=of_one)
     if len(tokens) > 1 or len(counts) > 1 or any(_UNCLEAR & set(words_of(one.expression)) for one in tokens):
         return ""
-    if any(re.search(r" [-*/] | \+ (?!1$)", one.expression) for one in counts):
+    if any(re.search(r" [-*/] | \+ (?!1$)|ind(ex|ices)|idx", one.expression) for one in counts):
         return ""  # a difference may be the number of rejected tokens
     token, after = (found[0].access if found else "" for found in (tokens, nexts))
     if token and counts and after and "accept" in words_of(tokens[0].expression):

@@ -188,6 +188,7 @@ def returning(code):
         ),
         ("accepted_tokens, bonus", "", "[*output[0], output[1]]"),
         ("tokens, width - n_accepted, last_ids", "", ""),
+        ("accepted_indices, next_tokens", "", ""),
         (
             "accepted_tokens, n_accepted, next_token",
             "from_accepted(draft_tokens, output[1], output[2])",
@@ -249,6 +250,7 @@ def test_returned_values_of_a_batch_of_one_become_the_tokens_of_its_request(code
         ("best_node, next_token", "from_node(tokens, parents, output[0], output[1])"),
         ("output_ids", "from_padded(output)"),
         ("num_accepted, next_token", ""),
+        ("predicts, accept_index, accept_lens", "from_lengths(output[0][output[1].long()], output[2])"),
     ],
 )
 def test_returned_values_of_trees_become_the_result(code, result):
