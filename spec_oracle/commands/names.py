@@ -107,7 +107,7 @@ ROLES: Final[Mapping[str, Role]] = {
     ),
     "tree depth | tree position | tree position token": Role("depth of each place", tree="depths(parents)"),
     "accept index": ACCEPTED_PLACES,
-    "accept num | accept length | accept lengths | accept": COUNT,
+    "accept num | accept length | accept lengths | accept | emit draft num": COUNT,
     "predict | next token": NEXT,
     "output token | emit token": OUTPUT,
     "cumulative logits | cumulative num sample token": Role(
@@ -222,9 +222,9 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _PREPOSITIONS: Final = frozenset(("for", "of", "per", "by", "at"))
 _FORMS: Final = frozenset(
-    ("tensor", "tensors", "array", "list", "buffer", "ptr", "samples", "numbers", "mask", "flags")
+    ("tensor", "tensors", "array", "list", "buffer", "ptr", "samples", "numbers", "mask", "flags", "d")
 )
-"""Last words that say in what form a parameter comes."""
+"""Last words that say in what form a parameter comes; d: on the device."""
 
 
 def role_of(name: str) -> Role:

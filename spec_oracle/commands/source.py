@@ -277,6 +277,7 @@ _NEXT = frozenset(
 )
 _NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
+_UNCLEAR_NUMBER = r" [-*/] | \+ (?!1$)|ind(ex|ices)|idx"
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))
 """Words of a number of tokens that counts the one after the accepted tokens, too."""
 
@@ -303,10 +304,12 @@ def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: 
 def _of_values(returned: Sequence[Returned], *, of_one: bool, row: str = "") -> str:
     """Return the result of a function that returns values, of paths; tokens are in that row of theirs."""
     tokens, counts, nexts = _sorted(returned, of_one=of_one)
-    if len(tokens) > 1 or len(counts) > 1 or any(_UNCLEAR & set(words_of(one.expression)) for one in tokens):
+    # A difference may be the number of rejected tokens.
+    is_clear = len(tokens) <= 1 and len(counts) <= 1 and bool(tokens or nexts)
+    is_clear = is_clear and not any(_UNCLEAR & set(words_of(one.expression)) for one in tokens)
+    is_clear = is_clear and not any(re.search(_UNCLEAR_NUMBER, one.expression) for one in counts)
+    if not is_clear or (not of_one and any(one.is_list for one in returned)):
         return ""
-    if any(re.search(r" [-*/] | \+ (?!1$)|ind(ex|ices)|idx", one.expression) for one in counts):
-        return ""  # a difference may be the number of rejected tokens
     token, after = (found[0].access if found else "" for found in (tokens, nexts))
     if token and counts and after and "accept" in words_of(tokens[0].expression):
         token = ""  # the accepted tokens alone

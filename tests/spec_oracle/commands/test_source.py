@@ -189,6 +189,7 @@ def returning(code):
         ("accepted_tokens, bonus", "", "[*output[0], output[1]]"),
         ("tokens, width - n_accepted, last_ids", "", ""),
         ("accepted_indices, next_tokens", "", ""),
+        ("num_accepted", "", ""),
         (
             "accepted_tokens, n_accepted, next_token",
             "from_accepted(draft_tokens, output[1], output[2])",
@@ -229,6 +230,12 @@ def test_a_list_that_one_request_appends_to_is_of_its_tokens(code, result):
     source = FunctionSource(lambda: None)
     source.text = f"def verify():\n    {appended}.append(1)\n    return {code}\n"
     assert result_of(source.returned(), {}, "torch", "one request") == result
+
+
+def test_a_list_of_a_batch_is_no_array():
+    source = FunctionSource(lambda: None)
+    source.text = "def verify():\n    new.append([1])\n    return new\n"
+    assert result_of(source.returned(), {}, "torch", "padded") == ""
 
 
 @pytest.mark.parametrize(
