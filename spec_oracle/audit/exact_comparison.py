@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,12 @@ from verifiers import ModelBound, Siblings, StatefulVerifier, accepts_of, drafti
 
 LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
 """The law of what is emitted after drafts of an instance, by their rows in its `DraftTable`."""
+
+NO_BONUS: Final = "never accepted a whole draft, so no bonus token"
+BY_THE_CALLER: Final = (
+    "if the function leaves the token after a whole draft to its caller, let the adapter sample it from "
+    "target_probs[:, -1] and count the whole draft as accepted"
+)
 
 _FEW = 8
 
@@ -85,7 +91,9 @@ def judge_laws(
         return replace(result, status=Status.PASSED, detail=f"within its bound: {compared}")
     missing = never_happened(law.accepted_length_pmf for law in laws.values())
     if missing:
-        return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
+        remarks = replace(result.remarks, do=BY_THE_CALLER if missing == NO_BONUS else "")
+        detail = f"on these instances it {missing}"
+        return replace(result, status=Status.INCONCLUSIVE, detail=detail, remarks=remarks)
     if after is not None and facts.rule_at is None:
         toys = [law.instance for law in laws.values()]
         found = [(toy, drafting_on(toy, Siblings.INDEPENDENT), after(toy)) for toy in toys]
@@ -159,7 +167,7 @@ def never_happened(lengths: Iterable[Sequence[Number] | Numbers]) -> str:
     """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
     listed = list(lengths)
     if not any(some[-1] > 0 for some in listed):
-        return "never accepted a whole draft, so no bonus token"
+        return NO_BONUS
     if not any(sum(some[:-1]) > 0 for some in listed):
         return "never rejected a draft"
     return ""

@@ -44,8 +44,10 @@ def most_in(name: str) -> str:
     'seen best with all tokens in the order of p'
     >>> most_in("by p/q, a token and the next one")
     'seen best in pairs of a token and the next one in the order of p/q'
-    >>> most_in("by p, token 9"), most_in("after equal next-token distributions")
-    ('seen best at token 9 in the order of p', 'seen best after equal next-token distributions')
+    >>> most_in("by p, tokens 33 to 64")
+    'seen best at tokens 33 to 64 of a completion, in the order of p'
+    >>> most_in("after equal next-token distributions")
+    'seen best after equal next-token distributions'
     """
     order, _, tokens = name.partition(", ")
     if not order.startswith("by "):
@@ -53,8 +55,10 @@ def most_in(name: str) -> str:
     ordered = f"in the order of {order.removeprefix('by ')}"
     if tokens.startswith("as if"):
         return f"seen best {ordered}, {tokens}"
-    at = "in pairs of " * tokens.startswith("a token") or "at " * tokens.startswith("token")
-    return f"seen best {at or 'with ' * (tokens == ALL)}{tokens} {ordered}"
+    if tokens.startswith("token"):
+        return f"seen best at {tokens} of a completion, {ordered}"
+    at = "in pairs of " if tokens.startswith("a token") else "with " * (tokens == ALL)
+    return f"seen best {at}{tokens} {ordered}"
 
 
 def result_of_tokens(

@@ -242,7 +242,7 @@ _LIBRARIES = {
 }
 _HELPERS = {
     "adapting": (
-        *("drawing_from", "fresh_seed", "from_accepted", "from_lengths", "from_padded"),
+        *("drawing_from", "fresh_seed", "fresh_seeds", "from_accepted", "from_lengths", "from_padded"),
         *("logits_of", "sample_bonus"),
     ),
     "flat": ("flat",),
@@ -281,7 +281,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     is_handed = any(re.search(r"(^|=)generator", argument.value) for argument in guessed.given)
     arguments = []
     for one in guessed.given:
-        is_made = re.search(r"\(generator\)|=generator|SimpleNamespace\(", one.value)
+        is_made = re.search(r"\(generator\b|=generator|SimpleNamespace\(", one.value)
         if is_made or one.role.is_written or one.role.is_of_trees:
             yield f"{one.name} = {one.value}"
         elif "sample_bonus" in one.value and is_handed:
@@ -304,7 +304,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     if fourth == "generator" and not is_handed and guessed.array == "torch":
         call = ["with drawing_from(generator):", *(f"    {line}" for line in call)]
     yield from call
-    if guessed.layout == "flat" and result.startswith("from_padded"):
+    if guessed.layout == "flat" and result.startswith(("from_padded", "from_lengths")):
         result = f"batch.{result}"
     yield f"return {result}" + "  # TODO: what does it return?" * (not guessed.result)
 

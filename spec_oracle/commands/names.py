@@ -53,6 +53,9 @@ OF_PARENTS: Final = "parents_with_root(parents)"
 DRAFT: Final = Role(
     "draft probabilities", "batch.draft_probs", "draft_probs", none="the drafts are taken as certain"
 )
+DRAFT_LOGITS: Final = Role(
+    "draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none
+)
 TARGET: Final = Role("target probabilities", "{flat_target}", "{target}")
 BONUS: Final = Role("bonus token", "batch.sample_bonus()", "sample_bonus(target_probs[:, -1])")
 GENERATOR: Final = Role("generator", "generator", "generator")
@@ -81,7 +84,7 @@ ACCEPTED_PLACES: Final = Role(
 )
 REJECTED: Final = Role("written: probabilities of rejected tokens", chain="torch.zeros_like(target_probs)")
 """The draft's probabilities of a function that reads the target only: buffers of zeros."""
-_GREEDY: Final = "no request is greedy"
+NO_GREEDY: Final = "no request is greedy"
 
 ROLES: Final[Mapping[str, Role]] = {
     "threshold single | threshold accept": THRESHOLD,
@@ -104,7 +107,7 @@ ROLES: Final[Mapping[str, Role]] = {
     ),
     "tree depth | tree position | tree position token": Role("depth of each place", tree="depths(parents)"),
     "accept index": ACCEPTED_PLACES,
-    "accept num | accept length | accept lengths | accept": COUNT,
+    "accept num | accept length | accept lengths | accept | emit draft num": COUNT,
     "predict | next token": NEXT,
     "output token | emit token": OUTPUT,
     "cumulative logits | cumulative num sample token": Role(
@@ -129,14 +132,14 @@ ROLES: Final[Mapping[str, Role]] = {
         "batch.is_greedy",
         "is_greedy",
         tree="torch.zeros(len(tokens), dtype=torch.bool)",
-        none=_GREEDY,
+        none=NO_GREEDY,
     ),
     "temperature": Role(
         "temperature, 0 for greedy requests",
         "torch.where(batch.is_greedy, 0.0, 1.0)",
         "torch.where(is_greedy, 0.0, 1.0)",
         tree="torch.ones(len(tokens))",
-        none=_GREEDY,
+        none=NO_GREEDY,
     ),
     "generators": Role(
         "a generator a request", "batch.generators(generator)", none="all requests share one generator"
@@ -146,9 +149,7 @@ ROLES: Final[Mapping[str, Role]] = {
     "top k | top p | min p | num logits | bad word token | allow token": UNUSED,
     "no penalty": Role("whether there are no penalties", "True", "True"),
     "uniform | uniform probs | random": UNIFORMS,
-    "draft logits | draft log probs": Role(
-        "draft logits", "logits_of(batch.draft_probs)", "logits_of(draft_probs)", none=DRAFT.none
-    ),
+    "draft logits | draft log probs": DRAFT_LOGITS,
     "logits | log probs": Role("target logits", "logits_of({flat_target})", "logits_of({target})"),
     "draft probs": DRAFT,
     "probs": TARGET,
@@ -221,9 +222,9 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _PREPOSITIONS: Final = frozenset(("for", "of", "per", "by", "at"))
 _FORMS: Final = frozenset(
-    ("tensor", "tensors", "array", "list", "buffer", "ptr", "samples", "numbers", "mask", "flags")
+    ("tensor", "tensors", "array", "list", "buffer", "ptr", "samples", "numbers", "mask", "flags", "d")
 )
-"""Last words that say in what form a parameter comes."""
+"""Last words that say in what form a parameter comes; d: on the device."""
 
 
 def role_of(name: str) -> Role:

@@ -212,6 +212,14 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind not in kinds
 
 
+def _is_number(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is one number for all requests, by its annotation, else by its default."""
+    if annotation := annotation_of(parameter):
+        is_array = re.search("tensor|array|list|sequence", annotation, re.IGNORECASE)
+        return not is_array and bool(re.search(r"\b(float|int|bool)\b", annotation))
+    return isinstance(parameter.default, int | float)
+
+
 def _array(source: FunctionSource, parameters: Sequence[inspect.Parameter]) -> str:
     """Return the library of a function's arrays, "torch" or "numpy", by its annotations, else by its code."""
     told = " ".join(f"{annotation_of(one)} {source.comment(one.name)}" for one in parameters)
@@ -244,6 +252,8 @@ class _Values:
         if role is names.LONGEST and re.search("tensor|array", annotation):
             role = names.LENGTHS
         value = self.of(name, role, annotation, self.source.shape(parameter))
+        if role.none == names.NO_GREEDY and _is_number(parameter):
+            value = "1.0" if "temperature" in role.what else "False"
         if not value and (value := self._object(parameter)):
             role = _OBJECT
         return Argument(
@@ -273,6 +283,12 @@ class _Values:
             value = names.OF_PARENTS
         elif role is names.CUMULATIVE and "1" in "".join(shape):
             value = "batch.offsets"
+        elif role.what.startswith(names.CUMULATIVE.what) and "1" in "".join(shape):
+            value = "batch.offsets + torch.arange(len(batch.offsets))"
+        elif role is names.SEED and len(shape) == 1:
+            value = "torch.tensor(fresh_seeds(generator, len(draft_tokens)))"
+        elif role in (names.DRAFT, names.DRAFT_LOGITS) and is_flat and len(shape) == len(("B", "L", "V")):
+            value = role.padded
         elif role is names.LENGTHS and re.search(r"\bint\b", annotation) and not is_list:
             value = names.LONGEST.flat if is_flat else names.LONGEST.padded
         elif role in (names.LENGTHS, names.TOKENS) and is_list:
@@ -280,7 +296,9 @@ class _Values:
         elif role is names.BONUS and len(shape) == 1:
             value += "[:, 0]"
         if self.layout == "one request":
-            value = _of_one_request(value)
+            value = _replaced(value, _OF_ONE_REQUEST)
+        elif self.layout == "batch of one":
+            value = _replaced(value, _OF_A_BATCH_OF_ONE)
         return _in_numpy(value) if self.array == "numpy" else value
 
     def _of_arrays(self, role: Role) -> str:
@@ -345,9 +363,17 @@ _OF_ONE_REQUEST: Final = {
 }
 
 
-def _of_one_request(value: str) -> str:
+_OF_A_BATCH_OF_ONE: Final = {
+    "torch.where(is_greedy, 0.0, 1.0)": "torch.ones(1)",
+    "bool(is_greedy.all())": "False",
+    "not is_greedy.any()": "True",
+    "is_greedy": "torch.zeros(1, dtype=torch.bool)",
+}
+
+
+def _replaced(value: str, parts: Mapping[str, str]) -> str:
     """Turn a value for padded arrays into one for a single request."""
-    for padded, one in _OF_ONE_REQUEST.items():
+    for padded, one in parts.items():
         value = value.replace(padded, one)
     return value
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from spec_oracle.commands.names import ACCEPTED_PLACES, COUNT, NEXT, OUTPUT, Role, words_of
+from spec_oracle.commands.names import ACCEPTED_PLACES, COUNT, NEXT, OUTPUT, Role, role_of, words_of
 from spec_oracle.contracts.sampler import signature_of
 
 Function: TypeAlias = Callable[..., object]
@@ -24,10 +24,14 @@ _SHAPES = (
 
 
 class Returned(NamedTuple):
-    """One value that a function returns: how it is reached from ``output``, and its expression."""
+    """One value that a function returns: how it is reached from ``output``, and its expression.
+
+    ``is_list``: the function appends to it, so that it is neither a number nor one token.
+    """
 
     access: str
     expression: str
+    is_list: bool = False
 
 
 class FunctionSource:
@@ -168,7 +172,9 @@ class FunctionSource:
         read = [one.slice for one in nodes if isinstance(one, ast.Subscript) and _is_name(one.value, name)]
         firsts = {ast.unparse(one.elts[0] if isinstance(one, ast.Tuple) else one) for one in read}
         calls = {ast.unparse(one) for one in nodes if isinstance(one, ast.Call)}
-        return firsts == {"0"} or (not firsts and f"{name}.squeeze(0)" in calls)
+        if firsts == {"0"} or ".squeeze(0, 1)" in self.text:
+            return True
+        return not firsts and f"{name}.squeeze(0)" in calls
 
     def returned(self, seen: frozenset[Function] = frozenset()) -> list[Returned]:
         """Return the values that the last return statement returns; [] where nothing is returned.
@@ -180,7 +186,7 @@ class FunctionSource:
             return []
         last = found[-1]
         if isinstance(last, ast.Tuple):
-            return [Returned(f"output[{place}]", _named(one)) for place, one in enumerate(last.elts)]
+            return [self._value(f"output[{place}]", one) for place, one in enumerate(last.elts)]
         if isinstance(last, ast.Call) and (helper := self._helper(last.func)):
             return helper.returned(seen | {self.function})
         if columns := _columns(last):
@@ -191,7 +197,11 @@ class FunctionSource:
                 for one in last.keywords
                 if one.arg and not isinstance(one.value, ast.Constant)
             ]
-        return [Returned("output", _named(last))]
+        return [self._value("output", last)]
+
+    def _value(self, access: str, node: ast.expr) -> Returned:
+        is_list = isinstance(node, ast.Name) and bool(re.search(rf"\b{node.id}\.append\(", self.text))
+        return Returned(access, _named(node), is_list)
 
 
 def annotation_of(parameter: inspect.Parameter) -> str:
@@ -267,6 +277,7 @@ _NEXT = frozenset(
 )
 _NODES = frozenset(("node", "leaf"))
 _UNCLEAR = frozenset(("index", "mask"))
+_UNCLEAR_NUMBER = r" [-*/] | \+ (?!1$)|ind(ex|ices)|idx"
 _MORE_THAN_ACCEPTED = frozenset(("emit", "sample", "output", "generated", "new"))
 """Words of a number of tokens that counts the one after the accepted tokens, too."""
 
@@ -282,6 +293,9 @@ def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: 
         return ""
     if not returned:
         return "" if of_one else _of_buffers(written)
+    roles = {role_of(one.expression): one.access for one in returned}
+    if roles.keys() >= {COUNT, NEXT, ACCEPTED_PLACES}:
+        return _of_buffers(roles)
     if layout == "batch of one":
         return _of_values(returned, of_one=True, row="[0]").replace("draft_tokens[:", "draft_tokens[0, :")
     return _of_trees(returned) if layout == "tree" else _of_values(returned, of_one=of_one)
@@ -289,10 +303,16 @@ def result_of(returned: Sequence[Returned], written: Mapping[Role, str], array: 
 
 def _of_values(returned: Sequence[Returned], *, of_one: bool, row: str = "") -> str:
     """Return the result of a function that returns values, of paths; tokens are in that row of theirs."""
-    tokens, counts, nexts = _sorted(returned)
-    if len(tokens) > 1 or len(counts) > 1 or any(_UNCLEAR & set(words_of(one.expression)) for one in tokens):
+    tokens, counts, nexts = _sorted(returned, of_one=of_one)
+    # A difference may be the number of rejected tokens.
+    is_clear = len(tokens) <= 1 and len(counts) <= 1 and bool(tokens or nexts)
+    is_clear = is_clear and not any(_UNCLEAR & set(words_of(one.expression)) for one in tokens)
+    is_clear = is_clear and not any(re.search(_UNCLEAR_NUMBER, one.expression) for one in counts)
+    if not is_clear or (not of_one and any(one.is_list for one in returned)):
         return ""
     token, after = (found[0].access if found else "" for found in (tokens, nexts))
+    if token and counts and after and "accept" in words_of(tokens[0].expression):
+        token = ""  # the accepted tokens alone
     if of_one:
         return _of_one(f"{token}{row}" if token else "", counts, after)
     if not counts:
@@ -303,11 +323,19 @@ def _of_values(returned: Sequence[Returned], *, of_one: bool, row: str = "") -> 
     )
 
 
-def _sorted(returned: Sequence[Returned]) -> tuple[list[Returned], list[Returned], list[Returned]]:
-    """Return the values that are tokens, numbers of tokens, and the token after the accepted ones."""
+def _sorted(
+    returned: Sequence[Returned], *, of_one: bool = False
+) -> tuple[list[Returned], list[Returned], list[Returned]]:
+    """Return the values that are tokens, numbers of tokens, and the token after the accepted ones.
+
+    A list of one request is of its tokens; that of a batch may be of numbers.
+    """
     tokens, counts, nexts = list[Returned](), list[Returned](), list[Returned]()
     for one in returned:
         words = set(words_of(one.expression))
+        if of_one and one.is_list:
+            tokens.append(one)
+            continue
         is_count = words & _COUNTS or ("accept" in words and "token" not in words)
         (counts if is_count else nexts if words & _NEXT else tokens).append(one)
     return tokens, counts, nexts

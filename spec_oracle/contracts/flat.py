@@ -88,8 +88,14 @@ class FlatBatch:
 
     def from_padded(self, output: Tensor) -> Emission:
         """Return ``output`` [B, up to L+1], negative after the last emitted token, as the contract asks."""
-        missing = self.width - output.shape[1]
-        return contract.from_padded(torch.nn.functional.pad(output, (0, missing), value=PADDING))
+        return contract.from_padded(self._widened(output))
+
+    def from_lengths(self, output: Tensor, num_accepted: Tensor) -> Emission:
+        """Return ``output`` [B, up to L+1], of which ``num_accepted`` [B] and one more count."""
+        return contract.from_lengths(self._widened(output), num_accepted)
+
+    def _widened(self, output: Tensor) -> Tensor:
+        return torch.nn.functional.pad(output, (0, self.width - output.shape[1]), value=PADDING)
 
 
 def flat(

@@ -94,6 +94,8 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
         return do
     if subject.verdict is SubjectVerdict.BROKEN and (do or subject.kind in _CONTRACTS):
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
+        if "_adapter:" in subject.subject:  # it is one that was written so
+            form = form.partition(", or let")[0]
         is_raised = first.detail.startswith("raised ")
         asked = f"{'do' if subject.kind == 'rule' else 'return'} what the contract asks for"
         asked = "mend what raises, or how it is called" if is_raised else asked

@@ -86,6 +86,28 @@ def by_uniforms(
     return output_ids
 
 
+def of_one(draft_ids: torch.Tensor, draft_logits, target_logits, is_greedy, temperature: float = 1.0):
+    '''Verify draft_ids [1, L].'''
+    assert temperature == 1.0
+    assert not is_greedy.any()
+    output_ids, num_accepted = torch.cat([draft_ids, draft_ids[:, :1]], 1), 0
+    return output_ids, num_accepted
+
+
+def by_request_state(
+    target_logits: torch.Tensor,  # [num_logits, V]
+    draft_logits: torch.Tensor,  # [max_num_reqs, num_steps, V]
+    draft_ids: torch.Tensor,  # [num_tokens]
+    cu_num_logits: torch.Tensor,  # [num_reqs + 1]
+    seed: torch.Tensor,  # [max_num_reqs]
+):
+    assert cu_num_logits[0] == 0
+    assert cu_num_logits[-1] == len(target_logits)
+    assert seed.shape == draft_logits.shape[:1]
+    sampled_ids, num_sampled = torch.zeros(len(seed), 1), torch.ones(len(seed))
+    return sampled_ids, num_sampled
+
+
 NUMBER = 3
 """
 
@@ -110,7 +132,10 @@ def drafts(batch=3, length=2, vocab=4):
     return Paths(tokens, rows[0][:, :, :length], rows[1])
 
 
-@pytest.mark.parametrize("name", ["flat_engine:rejection_sample", "padded_engine:verify_drafts"])
+@pytest.mark.parametrize(
+    "name",
+    ["flat_engine:rejection_sample", "padded_engine:verify_drafts", "mine:of_one", "mine:by_request_state"],
+)
 def test_an_adapter_without_open_questions_keeps_the_contract(folder, capsys, name):
     pytest.importorskip("torch")
     assert main(["init", name]) == 0
@@ -120,7 +145,8 @@ def test_an_adapter_without_open_questions_keeps_the_contract(folder, capsys, na
     (file,) = folder.glob("*_adapter.py")
     assert "TODO" not in file.read_text()
     code = SamplerCode(loaded(file).verify, array="torch")
-    options = {"draft_lengths": np.array([0, 2, 1])} if "flat" in name else {}
+    is_flat = "flat_" in name or "state" in name
+    options = {"draft_lengths": np.array([0, 2, 1])} if is_flat else {}
     assert (code(drafts(), code.generator(0), options).lengths >= 1).all()
     first, *others = find_configuration(folder).subjects
     assert first == f"{file.stem}:verify"

@@ -33,7 +33,7 @@ MEANINGS = {
     "the token before the draft, then the draft": "candidates",
     "drafted tokens": "draft_token_ids draft_tokens draft_ids drafts draft tokens x candidate_input_ids "
     "candidate_ids proposed_tokens proposal_ids spec_token_ids input_ids spec_ids assistant_tokens "
-    "draft_ids_tensor",
+    "draft_ids_tensor draft_token_ids_d",
     "device": "device",
     "vocabulary": "vocab_size V",
     "batch": "batch_size B",
@@ -43,7 +43,8 @@ MEANINGS = {
     "where rows of bonus tokens lie": "bonus_logits_indices",
     "written: next token": "predicts next_tokens",
     "written: accepted places of the tree": "accept_index",
-    "written: number of accepted tokens": "accept_token_num num_accepted accept_lens",
+    "written: number of accepted tokens": "accept_token_num num_accepted accept_lens "
+    "maybe_output_emitted_draft_token_num",
     "written: emitted tokens": "output_token_ids out_tokens",
     "places of the tree": "retrive_index retrieve_index",
     "first child of each place": "retrive_next_token retrieve_next_token",

@@ -84,6 +84,11 @@ def squeezed(draft_tokens, draft_probs, target_probs, rng):
         rng.random(token)
 
 
+def squeezed_ratios(draft_tokens, draft_probs, target_probs, rng):
+    places, drafted = range(draft_tokens.shape[1]), draft_tokens[:, -3:]
+    return (target_probs[:, places, drafted] / draft_probs[:, places, drafted]).squeeze(0, 1)
+
+
 def of_a_batch_of_one(draft_tokens, draft_probs, target_probs, rng):
     """Verify draft_tokens [1, L]."""
 
@@ -146,6 +151,7 @@ def test_an_array_is_no_object_with_a_device():
         (by_places, "one request"),
         (by_first_request, "batch of one"),
         (squeezed, "batch of one"),
+        (squeezed_ratios, "batch of one"),
         (of_a_batch_of_one, "batch of one"),
         (end_to_end, "flat"),
     ],
@@ -181,6 +187,14 @@ def returning(code):
             "[*draft_tokens[:output[0]], output[1]]",
         ),
         ("accepted_tokens, bonus", "", "[*output[0], output[1]]"),
+        ("tokens, width - n_accepted, last_ids", "", ""),
+        ("accepted_indices, next_tokens", "", ""),
+        ("num_accepted", "", ""),
+        (
+            "accepted_tokens, n_accepted, next_token",
+            "from_accepted(draft_tokens, output[1], output[2])",
+            "[*draft_tokens[:output[1]], output[2]]",
+        ),
         (
             "SamplerOutput(sampled_token_ids=ids, logprobs=None)",
             "from_padded(output.sampled_token_ids)",
@@ -206,6 +220,27 @@ def test_returned_values_become_the_result(code, of_batches, of_one):
 @pytest.mark.parametrize(
     ("code", "result"),
     [
+        ("accepted, bonus", "[*output[0], output[1]]"),
+        ("new, num_accepted", "output[0][: output[1] + 1]"),
+        ("accepted", "output"),
+    ],
+)
+def test_a_list_that_one_request_appends_to_is_of_its_tokens(code, result):
+    appended = code.split(",")[0]
+    source = FunctionSource(lambda: None)
+    source.text = f"def verify():\n    {appended}.append(1)\n    return {code}\n"
+    assert result_of(source.returned(), {}, "torch", "one request") == result
+
+
+def test_a_list_of_a_batch_is_no_array():
+    source = FunctionSource(lambda: None)
+    source.text = "def verify():\n    new.append([1])\n    return new\n"
+    assert result_of(source.returned(), {}, "torch", "padded") == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
         ("valid_tokens, n_matches", "output[0][0][: output[1] + 1]"),
         ("n_accepted, next_token", "[*draft_tokens[0, :output[0]], output[1]]"),
         ("output_ids", "output[0]"),
@@ -222,6 +257,7 @@ def test_returned_values_of_a_batch_of_one_become_the_tokens_of_its_request(code
         ("best_node, next_token", "from_node(tokens, parents, output[0], output[1])"),
         ("output_ids", "from_padded(output)"),
         ("num_accepted, next_token", ""),
+        ("predicts, accept_index, accept_lens", "from_lengths(output[0][output[1].long()], output[2])"),
     ],
 )
 def test_returned_values_of_trees_become_the_result(code, result):
@@ -239,6 +275,14 @@ def test_a_length_annotated_as_an_array_is_one_of_each_request():
     said = {one.name: one.said for one in guess(verify).arguments}
     assert said["draft_len"].startswith("drafted tokens of each request: torch.full(")
     assert said["gamma"] == "longest draft: draft_tokens.shape[1]"
+
+
+def test_one_temperature_for_all_requests_is_a_number():
+    def verify(draft_tokens, target_probs, temperature: float = 0.7, *, greedy: bool = False): ...
+    def by_request(draft_tokens, target_probs, temperature, greedy: "torch.Tensor"): ...  # noqa: F821
+
+    assert [one.value for one in guess(verify).arguments[2:]] == ["1.0", "False"]
+    assert all("is_greedy" in one.value for one in guess(by_request).arguments[2:])
 
 
 def test_input_ids_beside_speculated_ones_are_the_text_before_them():

@@ -51,6 +51,13 @@ def test_output_as_wide_as_the_longest_draft_is_padded():
     assert accepted.tolist() == [1, 0, 1]
 
 
+def test_counted_output_as_wide_as_the_longest_draft_is_padded():
+    batch = flat(TOKENS, DRAFT, TARGET, torch.zeros(3, dtype=torch.int64))
+    tokens, accepted = batch.from_lengths(torch.tensor([[0], [1], [2]]), torch.zeros(3))
+    assert tokens.tolist() == [[0, -1, -1], [1, -1, -1], [2, -1, -1]]
+    assert accepted.tolist() == [0, 0, 0]
+
+
 def test_each_request_has_a_generator_of_its_own_which_differs_in_the_next_call():
     generator, batch = torch.Generator().manual_seed(0), flat(TOKENS, DRAFT, TARGET)
     calls = [batch.generators(generator) for _ in range(2)]

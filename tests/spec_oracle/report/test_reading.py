@@ -214,6 +214,8 @@ def test_a_sampled_defect_without_a_bound_has_no_total_variation():
 def test_a_broken_contract_has_a_do_line_and_a_pass_has_none():
     broken = one(failed("joint", cause=Cause.BROKEN_CONTRACT), verdict=SubjectVerdict.BROKEN)
     assert "`spec-oracle init mine:verify` write an adapter" in what_to_do(broken)
+    adapted = replace(broken, subject="mine_adapter:verify")
+    assert what_to_do(adapted).endswith("(if it takes several paths, add --num-paths K)")
     assert "if it takes several paths, add --num-paths K" in what_to_do(broken)
     assert what_to_do(replace(broken, kind="engine")).startswith("return what the contract asks for")
     assert what_to_do(replace(broken, kind="rule")).startswith("do what the contract asks for")

@@ -45,6 +45,12 @@ def test_a_function_that_raises_is_broken_and_says_why():
     assert "RuntimeError: no kernel for this device" in joint(only(report)).detail
 
 
+def test_a_function_without_bonus_tokens_is_told_that_its_adapter_may_sample_them():
+    found = only(audit(specimens()["no-bonus"].function, options=SHORT))
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert "let the adapter sample it from target_probs[:, -1]" in what_to_do(found)
+
+
 def test_a_verifier_as_sampler_has_its_own_law_by_tracing():
     instance = panel(3, 2, 1, 0)["peaked"]
     traced = traced_law(SamplerCode(as_sampler(verifiers.get("block"))), instance)
