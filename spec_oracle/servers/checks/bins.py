@@ -92,8 +92,9 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
     and at last with the smallest other one. Nodes of less than twice that mass are not expanded.
     """
     expanded, masses, errors = _leaves(distributions, length, smallest, ends)
-    impossible = [leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]]
-    rare = [leaf for leaf, mass in masses.items() if mass < smallest and (mass or errors[leaf])]
+    is_certain = not distributions.is_noisy  # else noise may let another token pass a filter
+    impossible = [leaf for leaf, mass in masses.items() if is_certain and mass == 0 == errors[leaf]]
+    rare = [leaf for leaf, mass in masses.items() if mass < smallest and leaf not in impossible]
     kept = sorted((leaf for leaf in masses if masses[leaf] >= smallest), key=lambda leaf: -masses[leaf])
     if kept and rare and sum(masses[leaf] for leaf in rare) < smallest:
         rare.append(kept.pop())

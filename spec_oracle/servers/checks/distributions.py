@@ -30,6 +30,8 @@ SERVER_READING_MOST: Final = 1000  # Samples after each prefix, at most, that ch
 # Prefixes near the prompts whose distributions are asked for again, and compared with samples.
 SERVER_NEAR: Final = 8
 SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
+# Nats by which a completion may differ from one-token requests for no other reason than noise.
+SERVER_NOISE_MOST: Final = 0.02
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 
 NOISE_FACTOR = 5.0
@@ -222,14 +224,29 @@ class Distributions:
 
     @cached_property
     def noise(self) -> float:
-        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
+        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats.
+
+        And in completions: several tokens are verified at once, and computed in another order than one.
+        """
         near, until, noise = self.near(), self._until(), 0.0
         for _ in range(SERVER_NOISE_REPEATS - 1):
             for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
                 noise = max(noise, largest_difference(self.logs[prefix] or {}, answer.logs or {}))
             if time.monotonic() > until:
                 break
-        return noise
+        return max(noise, *map(self._differ_along, range(len(self.server.prompts))))
+
+    def _differ_along(self, number: int) -> float:
+        """Return by how much a completion differs from one-token requests, 0 if by more than noise."""
+        ask = Ask(self.server.prompts[number], SERVER_SCORED, listed=self.server.listed)
+        (answer,) = self.server.complete([ask])
+        prefixes = prefixes_of((number, answer.tokens))
+        self.fetch(prefixes)
+        pairs = zip(prefixes, answer.reported, strict=False)
+        differ = max(
+            (largest_difference(self.logs[one] or {}, other.logs) for one, other in pairs), default=0.0
+        )
+        return differ if self.rounding < differ <= SERVER_NOISE_MOST else 0.0
 
     def ask_again(self, prefixes: Sequence[Prefix]) -> None:
         """Ask again for some of the distributions that were asked for last, in another order.

@@ -54,7 +54,12 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     for _ in READINGS:
         what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
         experiment = Experiment(
-            what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
+            what,
+            "one token",
+            dict,
+            requests,
+            binned=partial(tokens_after, known, is_noisy=reported.is_noisy),
+            shown=_in_words,
         )
         effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
         result, _ = judged(experiment, requests, context, effort, reported)
@@ -83,8 +88,11 @@ def lists_too_few(server: Server) -> str:
     return f"it lists {listed} of {top_k}; ask for --top-k {listed}" if top_k > listed else ""
 
 
-def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
-    """Return a cell for each listed token after each of several prefixes, chosen at random."""
+def tokens_after(known: dict[Prefix, Distribution], *, is_noisy: bool = False) -> OutcomeCells:
+    """Return a cell for each listed token after each of several prefixes, chosen at random.
+
+    Where equal requests differ, noise may let another token pass a filter in place of the least likely one.
+    """
     listed = [
         (prefix, token, mass, error)
         for prefix, law in known.items()
@@ -95,6 +103,8 @@ def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
     ]
     outcomes: list[OneToken] = [(prefix, token) for prefix, token, _, _ in listed]
     number = {outcome: cell for cell, outcome in enumerate(outcomes)}
+    if is_noisy:
+        number |= {(one, None): number[one, law.tokens[-1]] for one, law in known.items() if not law.other}
     masses, errors = np.array([[mass, error] for _, _, mass, error in listed], dtype=np.float64).T
 
     def cells_of(found: Sequence[tuple[Prefix, Token]]) -> Integers:
