@@ -32,6 +32,9 @@ Open: TypeAlias = tuple[float, int, Prefix, float]
 RARE: Leaf = ((-1, ()), True)
 """All that is too rare for a bin of its own, wherever it is."""
 
+LEAST_ERROR = 1e-300
+"""Of a token that a filter rules out, where equal requests differ: noise may let it pass."""
+
 IMPOSSIBLE: Leaf = ((-2, ()), True)
 """What filters rule out; one sample there is a proof."""
 
@@ -92,9 +95,8 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
     and at last with the smallest other one. Nodes of less than twice that mass are not expanded.
     """
     expanded, masses, errors = _leaves(distributions, length, smallest, ends)
-    is_certain = not distributions.is_noisy  # else noise may let another token pass a filter
-    impossible = [leaf for leaf, mass in masses.items() if is_certain and mass == 0 == errors[leaf]]
-    rare = [leaf for leaf, mass in masses.items() if mass < smallest and leaf not in impossible]
+    impossible = [leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]]
+    rare = [leaf for leaf, mass in masses.items() if mass < smallest and (mass or errors[leaf])]
     kept = sorted((leaf for leaf in masses if masses[leaf] >= smallest), key=lambda leaf: -masses[leaf])
     if kept and rare and sum(masses[leaf] for leaf in rare) < smallest:
         rare.append(kept.pop())
@@ -121,6 +123,7 @@ def _leaves(
 ) -> tuple[set[Prefix], Mapping[Leaf, float], Mapping[Leaf, float]]:
     """Expand nodes, the most probable first; return them, and the masses of all leaves with their errors."""
     server, tie = distributions.server, count()
+    least = LEAST_ERROR if distributions.is_noisy else 0.0
     expanded: set[Prefix] = set()
     masses: dict[Leaf, float] = defaultdict(float)
     errors: dict[Leaf, float] = defaultdict(float)
@@ -140,6 +143,7 @@ def _leaves(
             expanded.add(prefix)
             masses[prefix, True] += mass * law.other
             errors[prefix, True] += mass * (math.expm1(slack) * law.other + math.exp(slack) * law.other_error)
+            errors[prefix, True] += least
             number, tokens = prefix
             for token, probability in zip(law.tokens, law.probabilities, strict=True):
                 child, share = (number, (*tokens, token)), mass * float(probability)

@@ -239,13 +239,12 @@ class Distributions:
     def _differ_along(self, number: int) -> float:
         """Return by how much a completion differs from one-token requests, 0 if by more than noise."""
         ask = Ask(self.server.prompts[number], SERVER_SCORED, listed=self.server.listed)
-        (answer,) = self.server.complete([ask])
-        prefixes = prefixes_of((number, answer.tokens))
+        (answer,) = self.server.stream([ask])
+        prefixes: list[Prefix] = [(number, answer.tokens[:place]) for place in range(len(answer.tokens))]
         self.fetch(prefixes)
-        pairs = zip(prefixes, answer.reported, strict=False)
-        differ = max(
-            (largest_difference(self.logs[one] or {}, other.logs) for one, other in pairs), default=0.0
-        )
+        logs = [self.logs[one] or {} for one in prefixes]
+        pairs = zip(logs, answer.reported, strict=False)
+        differ = max((largest_difference(one, other.logs) for one, other in pairs), default=0.0)
         return differ if self.rounding < differ <= SERVER_NOISE_MOST else 0.0
 
     def ask_again(self, prefixes: Sequence[Prefix]) -> None:
