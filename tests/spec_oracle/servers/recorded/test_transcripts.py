@@ -54,3 +54,17 @@ def test_first_completions_that_mislead_do_not_make_right_ones_wrong(known):
     (tokens, *_) = read.report("f", 1e-6, 0.3).checks
     assert not read.is_decided(1e-6)
     assert "contradict" not in tokens.detail
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_short_completions_are_enough_where_there_are_many(length):
+    """None of their tokens has another one six tokens behind it, however many completions there are."""
+    rng, p = np.random.default_rng(0), np.array([0.4, 0.3, 0.2, 0.1])
+    line = {"rows": [dict(enumerate(np.log(p).tolist()))] * length}
+    tokens = rng.choice(4, (600, length), p=p).tolist()
+    lines = ({**line, "prompt": [number], "tokens": one} for number, one in enumerate(tokens))
+    some = read_all(map(json.dumps, lines))
+    read = Transcripts(some)
+    for one in some:
+        read.add(one)
+    assert read.report("f", 1e-6, 0.3).verdict is SubjectVerdict.LOSSLESS
