@@ -243,15 +243,17 @@ def mean_interval(values: Floats, prompts: Sequence[Hashable]) -> tuple[float, f
     """Return an interval for the mean of ``values`` [N] over such prompts, and calls of them.
 
     By Student's t with prompts as clusters, or with independent calls where no two prompts have a label of
-    their own; coverage `CONFIDENCE` in the limit of many. Infinite for a single value.
+    their own; coverage about `CONFIDENCE`. The error is that of the mean without each of them in turn
+    (jackknife): a prompt with most of the calls counts for one. Infinite for a single value.
     """
     number = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     labels = [number[prompt] for prompt in prompts] if len(number) > 1 else range(len(values))
     mean, groups = float(values.mean()), max(labels) + 1
-    sums = np.bincount(labels, values - mean, minlength=groups)
     if groups == 1:
         return -math.inf, math.inf
-    error = math.sqrt(groups / (groups - 1) * float((sums**2).sum())) / len(values)
+    sums, sizes = np.bincount(labels, values - mean), np.bincount(labels)
+    without = sums / (len(values) - sizes)
+    error = math.sqrt((groups - 1) / groups * float(((without - without.mean()) ** 2).sum()))
     half = float(scipy.stats.t.isf((1 - CONFIDENCE) / 2, groups - 1)) * error
     return mean - half, mean + half
 

@@ -44,6 +44,9 @@ _APART: Final = {
 }
 """Distances of pairs, tokens: calls are about that far apart."""
 
+OFTEN: Final = 10
+"""Of so many tokens one has another one behind it at distances of which it is said what pairs detect."""
+
 RANGES: Final = 10
 """Places 2, 3 to 4, 5 to 8, ...; the last one has no end."""
 
@@ -249,15 +252,18 @@ class TokenEvidence:
     def detects(self, alpha: float) -> dict[str, float]:
         """Return the TV a token that is detected: by order, by bet, and of pairs (`APART`) in the order of p.
 
-        That of an order is between ten bins of u: what the order does not see is not in it.
+        That of an order is between ten bins of u: what the order does not see is not in it. Pairs are left
+        out at distances that few tokens have, as where completions are short: no number would detect any.
         """
         found = {
             test.order: test.detects(alpha)
             for test in self.tests
             if test.where == ALL and test.counts.size == BINS[-1] and test.tokens
         }
-        pairs = [test.detects(alpha) for test in self.tests if test.order == BY_P and len(test.counts) > 1]
-        return found | {bet.name: bet.detects(alpha) for bet in self.bets} | {APART: max(pairs)}
+        found |= {bet.name: bet.detects(alpha) for bet in self.bets}
+        pairs = [test for test in self.tests if test.order == BY_P and len(test.counts) > 1]
+        often = [test.detects(alpha) for test in pairs if OFTEN * test.tokens >= self.tokens]
+        return found | ({APART: max(often)} if often else {})
 
 
 def by(name: str) -> str:

@@ -32,6 +32,9 @@ Open: TypeAlias = tuple[float, int, Prefix, float]
 RARE: Leaf = ((-1, ()), True)
 """All that is too rare for a bin of its own, wherever it is."""
 
+LEAST_ERROR = 1e-300
+"""Of a token that a filter rules out, where equal requests differ: noise may let it pass."""
+
 IMPOSSIBLE: Leaf = ((-2, ()), True)
 """What filters rule out; one sample there is a proof."""
 
@@ -120,6 +123,7 @@ def _leaves(
 ) -> tuple[set[Prefix], Mapping[Leaf, float], Mapping[Leaf, float]]:
     """Expand nodes, the most probable first; return them, and the masses of all leaves with their errors."""
     server, tie = distributions.server, count()
+    least = LEAST_ERROR if distributions.is_noisy else 0.0
     expanded: set[Prefix] = set()
     masses: dict[Leaf, float] = defaultdict(float)
     errors: dict[Leaf, float] = defaultdict(float)
@@ -139,6 +143,7 @@ def _leaves(
             expanded.add(prefix)
             masses[prefix, True] += mass * law.other
             errors[prefix, True] += mass * (math.expm1(slack) * law.other + math.exp(slack) * law.other_error)
+            errors[prefix, True] += least
             number, tokens = prefix
             for token, probability in zip(law.tokens, law.probabilities, strict=True):
                 child, share = (number, (*tokens, token)), mass * float(probability)

@@ -6,7 +6,7 @@ temperature and filters; others list them before. Each is a *reading*; which one
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
@@ -26,9 +26,12 @@ from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError, prefi
 
 # Part of the time of `plain-law` for finding out what the probabilities are, and as much for their noise.
 SERVER_READING_PART: Final = 0.2
+SERVER_READING_MOST: Final = 1000  # Samples after each prefix, at most, that choose among readings.
 # Prefixes near the prompts whose distributions are asked for again, and compared with samples.
 SERVER_NEAR: Final = 8
 SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
+# Nats by which a completion may differ from one-token requests for no other reason than noise.
+SERVER_NOISE_MOST: Final = 0.02
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 
 NOISE_FACTOR = 5.0
@@ -39,6 +42,9 @@ FLOAT32_LOG = 1e-5
 
 DEVIATIONS = 3.3
 """Standard errors either way: an interval of 99.9 % for many tokens."""
+
+SURE = 20.0
+"""Nats by which samples must be likelier under one reading to rule out another."""
 
 CUT = 0.02
 """Mass that is missing from a list of all tokens that can be sampled for no rounding."""
@@ -62,6 +68,17 @@ def ids_after(server: Server, prefix: Prefix) -> Text:
     return cast(Text, (*server.prompts[number], *tokens))
 
 
+def not_ruled_out(log_likelihoods: Mapping[str, float]) -> list[str]:
+    """Return the readings of samples of such likelihoods, by name, that may be right, the likeliest first.
+
+    A wrong one is likelier by `SURE` with a probability of exp(-`SURE`) at most. Of equal ones one is enough.
+    """
+    order = sorted(log_likelihoods, key=lambda one: -round(log_likelihoods[one], _DIGITS))
+    found = {round(log_likelihoods[one], _DIGITS): one for one in reversed(order)}
+    likeliest = log_likelihoods[order[0]]
+    return [one for one in order if one in found.values() and log_likelihoods[one] >= likeliest - SURE]
+
+
 def _total(logs: Logs) -> float:
     return sum(map(math.exp, logs.values()))
 
@@ -81,7 +98,8 @@ class Distributions:
     ``reference`` serves the same model without speculation, None if none is known. ``along`` is what is asked
     for those along a completion, and how it scores prompts, None if it does not; None as long as not known.
     ``differ``: by how much probabilities along completions differ when asked for again, largest ratio - 1.
-    ``is_cut``: whether the server lists fewer log-probabilities than it is asked for.
+    ``is_cut``: whether the server lists fewer log-probabilities than it is asked for. ``rivals`` are readings
+    that may be right, too.
     """
 
     server: Server
@@ -91,6 +109,7 @@ class Distributions:
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
     differ: list[float] = field(default_factory=list, init=False)
     is_cut: bool = field(default=False, init=False)
+    rivals: list[str] = field(default_factory=list, init=False)
 
     def after(self, prefix: Prefix) -> Distribution | None:
         """Return the distribution after a prefix; None where the server does not show enough of it."""
@@ -137,14 +156,21 @@ class Distributions:
 
     @cached_property
     def reading(self) -> str:
-        """The name of the reading under which one-token samples are most probable."""
-        near, until, samples = self.near(), self._until(), list[tuple[Prefix, Token]]()
+        """The name of the reading under which one-token samples are most probable.
+
+        Sampled until these rule out the others, as long as that is worth it; ``rivals`` are then left.
+        """
+        near, until, likelihoods = self.near(), self._until(), dict.fromkeys(READINGS, 0.0)
         self._count_listed(near)
-        for _ in range(effort.SERVER_READING_SAMPLES):
-            samples += self.samples(near)
-            if time.monotonic() > until:
+        for number in range(1, SERVER_READING_MOST):
+            samples = [*self.samples(near)]
+            for one in READINGS:
+                likelihoods[one] += self.log_likelihood(one, samples)
+            first, *self.rivals = not_ruled_out(likelihoods)
+            is_enough = number >= effort.SERVER_READING_SAMPLES and not self.rivals
+            if is_enough or time.monotonic() > until:
                 break
-        return self.most_likely_reading(samples)
+        return first
 
     def _count_listed(self, prefixes: Sequence[Prefix]) -> None:
         """Take note where the server lists fewer log-probabilities than are asked for, and not all."""
@@ -153,9 +179,12 @@ class Distributions:
         if len(sizes) == 1 and least < 1 - CUT:
             self.is_cut, self.server.listed = True, min(self.server.listed, *sizes)
 
-    def most_likely_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> str:
-        """Return the name of the reading under which tokens after known prefixes are most probable."""
-        return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
+    def likely_readings(self, samples: Sequence[tuple[Prefix, Token]]) -> list[str]:
+        """Return the names of the readings that tokens after known prefixes allow, the likeliest first.
+
+        One that gives them the same probabilities as a likelier one is left out.
+        """
+        return not_ruled_out({one: self.log_likelihood(one, samples) for one in READINGS})
 
     def near(self) -> list[Prefix]:
         """Return the prompts, and the most likely prefixes of one more token; none that ends a completion."""
@@ -175,7 +204,8 @@ class Distributions:
                 raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
             yield prefix, answer.tokens[0]
 
-    def _log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
+    def log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
+        """Return the log-probability of tokens after known prefixes under a reading, nats."""
         total, error = 0.0, self.rounding
         for prefix, token in samples:
             law = self._read(self.logs[prefix], reading, error)
@@ -194,14 +224,28 @@ class Distributions:
 
     @cached_property
     def noise(self) -> float:
-        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
+        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats.
+
+        And in completions: several tokens are verified at once, and computed in another order than one.
+        """
         near, until, noise = self.near(), self._until(), 0.0
         for _ in range(SERVER_NOISE_REPEATS - 1):
             for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
                 noise = max(noise, largest_difference(self.logs[prefix] or {}, answer.logs or {}))
             if time.monotonic() > until:
                 break
-        return noise
+        return max(noise, *map(self._differ_along, range(len(self.server.prompts))))
+
+    def _differ_along(self, number: int) -> float:
+        """Return by how much a completion differs from one-token requests, 0 if by more than noise."""
+        ask = Ask(self.server.prompts[number], SERVER_SCORED, listed=self.server.listed)
+        (answer,) = self.server.stream([ask])
+        prefixes: list[Prefix] = [(number, answer.tokens[:place]) for place in range(len(answer.tokens))]
+        self.fetch(prefixes)
+        logs = [self.logs[one] or {} for one in prefixes]
+        pairs = zip(logs, answer.reported, strict=False)
+        differ = max((largest_difference(one, other.logs) for one, other in pairs), default=0.0)
+        return differ if self.rounding < differ <= SERVER_NOISE_MOST else 0.0
 
     def ask_again(self, prefixes: Sequence[Prefix]) -> None:
         """Ask again for some of the distributions that were asked for last, in another order.

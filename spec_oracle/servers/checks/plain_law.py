@@ -12,12 +12,13 @@ from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.effort import FIRST_LOOK
 from spec_oracle.audit.experiment import Experiment
-from spec_oracle.audit.logprobs import Distribution
+from spec_oracle.audit.logprobs import READINGS, Distribution
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.bins import ServedOutcomes, log_error
 from spec_oracle.servers.checks.conclusion import judged
+from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.server import Server
 
@@ -35,27 +36,39 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     if not subject.server.listed:
         return not_asked(NEEDS_PROBABILITIES)
     reported, rng = subject.distributions, context.stream("server/plain-law")
-    known = {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
+    known = _known(reported)
     highest = max((log for row in reported.logs.values() if row for log in row.values()), default=0.0)
     if highest > ABOVE_ZERO:
         wrong = f"the server reports {highest:.3g} as a log-probability, which is at most 0"
         return failed(wrong, how=How.SAMPLED, do="report logarithms: probabilities stand in their place")
     if not known:
         return inconclusive(f"{TOO_FEW}; {lists_too_few(subject.server) or 'use --top-k, or temperature 1'}")
-    prefixes = list(known)
 
-    def more(count: int) -> Iterator[OneToken]:
+    def more(count: int) -> Iterator[tuple[Prefix, Token]]:
+        prefixes = list(known)
         chosen = rng.integers(len(prefixes), size=count)
         yield from reported.samples([prefixes[place] for place in chosen])
         subject.server.tell("plain-law", len(requests.found), 0)
 
     requests = ServedOutcomes(more)
-    what = f"one token after {len(prefixes)} prefixes, probabilities {reported.reading}"
-    experiment = Experiment(
-        what, "one token", dict, requests, binned=partial(tokens_after, known), shown=_in_words
-    )
-    effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
-    result, _ = judged(experiment, requests, context, effort, reported)
+    for _ in READINGS:
+        what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
+        experiment = Experiment(
+            what,
+            "one token",
+            dict,
+            requests,
+            binned=partial(tokens_after, known, is_noisy=reported.is_noisy),
+            shown=_in_words,
+        )
+        effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
+        result, _ = judged(experiment, requests, context, effort, reported)
+        # Few samples chose the reading. Right samples contradict the likeliest one no more than their own.
+        reading, *_ = reported.likely_readings(requests.found)
+        if reading == reported.reading:
+            break
+        reported.reading, requests.given = reading, 0
+        known = _known(reported)
     if result.status is Status.FAILED and (few := lists_too_few(subject.server)):
         return inconclusive(f"{TOO_FEW}; {few}", draws=result.measured.draws)
     if result.status is Status.PASSED and reported.drafted:
@@ -64,14 +77,22 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     return result
 
 
+def _known(reported: Distributions) -> dict[Prefix, Distribution]:
+    """Return the distributions near the prompts that are known."""
+    return {prefix: law for prefix in reported.near() if (law := reported.after(prefix)) is not None}
+
+
 def lists_too_few(server: Server) -> str:
     """Say that the server lists fewer log-probabilities than can be sampled, and what to ask for; else ""."""
     listed, top_k = server.listed, server.sampling.top_k
     return f"it lists {listed} of {top_k}; ask for --top-k {listed}" if top_k > listed else ""
 
 
-def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
-    """Return a cell for each listed token after each of several prefixes, chosen at random."""
+def tokens_after(known: dict[Prefix, Distribution], *, is_noisy: bool = False) -> OutcomeCells:
+    """Return a cell for each listed token after each of several prefixes, chosen at random.
+
+    Where equal requests differ, noise may let another token pass a filter in place of the least likely one.
+    """
     listed = [
         (prefix, token, mass, error)
         for prefix, law in known.items()
@@ -82,6 +103,8 @@ def tokens_after(known: dict[Prefix, Distribution]) -> OutcomeCells:
     ]
     outcomes: list[OneToken] = [(prefix, token) for prefix, token, _, _ in listed]
     number = {outcome: cell for cell, outcome in enumerate(outcomes)}
+    if is_noisy:
+        number |= {(one, None): number[one, law.tokens[-1]] for one, law in known.items() if not law.other}
     masses, errors = np.array([[mass, error] for _, _, mass, error in listed], dtype=np.float64).T
 
     def cells_of(found: Sequence[tuple[Prefix, Token]]) -> Integers:

@@ -5,13 +5,16 @@ apart. No distribution need be known: pairs of independent completions are distr
 together by chance.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import numpy as np
+import scipy
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
@@ -47,6 +50,9 @@ LOOK_AT_STREAMS = "look at what a stream sends of a call that accepts drafts: al
 AT_ONCE = 64
 """Outcomes between two looks at the time."""
 
+NOISY_DECISIONS = 5
+"""Rounded probabilities of draft and target that may tip one token, as for engines."""
+
 GROUPS = 3
 """Completions are put into that many groups by a hash; bins are pairs of groups, equal pairs apart."""
 
@@ -73,7 +79,8 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
     def in_turn(rate: float) -> CheckResult:
         return independent("two requests, one sent after the other", _in_turn(subject), subject, part(rate))
 
-    parts = [lambda _: _repeats(subject, rng, context.budget / 8), seeded, neighbours, in_turn]
+    parts: list[Callable[[float], CheckResult]]
+    parts = [partial(repeats, subject, rng, context.budget / 8), seeded, neighbours, in_turn]
     if not subject.server.takes_seeds:
         parts = [in_turn]
     if subject.plan.streams_too:
@@ -84,8 +91,11 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
     return replace(found, detail=f"the server refuses seeds; {found.detail}")
 
 
-def _repeats(subject: ServerSubject, rng: np.random.Generator, seconds: float) -> CheckResult:
-    """Send seeds twice, one at a time, the first round for so many seconds; compare the completions."""
+def repeats(subject: ServerSubject, rng: np.random.Generator, seconds: float, rate: float) -> CheckResult:
+    """Send seeds twice, one at a time, the first round for so many seconds; compare the completions.
+
+    Where the probabilities of equal requests differ, a random number may fall between them now and then.
+    """
     server, first, until = subject.server, dict[int, Tokens](), time.monotonic() + seconds
     for seed in rng.integers(2**31, size=SERVER_REPEATED_SEEDS).tolist():
         first[seed] = server.complete([first_prompt(subject, seed)])[0].tokens
@@ -94,9 +104,15 @@ def _repeats(subject: ServerSubject, rng: np.random.Generator, seconds: float) -
     moved = sum(
         server.complete([first_prompt(subject, seed)])[0].tokens != first[seed] for seed in [*first][::-1]
     )
-    if moved:
+    repeated = f"{len(first) - moved} of {len(first)} requests repeat on the same seed"
+    noise = subject.distributions.noise if server.listed and subject.distributions.is_noisy else 0.0
+    chance = min(NOISY_DECISIONS * subject.plan.tokens * math.expm1(noise), 1.0)
+    if scipy.stats.binom.sf(moved - 1, len(first), chance) <= rate:
         return failed(f"{moved} of {len(first)} requests give another completion on the same seed")
-    return passed(f"{len(first)} requests repeat on the same seed", draws=2 * len(first), how=How.SAMPLED)
+    if moved and chance ** len(first) > rate:  # none of them might repeat
+        return inconclusive(f"{repeated}; {subject.distributions.uncertainty}")
+    why = "; noise of equal requests explains the others" * bool(moved)
+    return passed(f"{repeated}{why}", draws=2 * len(first), how=How.SAMPLED)
 
 
 def _streamable(subject: ServerSubject, rng: np.random.Generator) -> list[Ask]:

@@ -22,7 +22,15 @@ import scipy
 
 from spec_oracle.arrays import Booleans
 from spec_oracle.audit import effort
-from spec_oracle.audit.logprobs import NEGLIGIBLE, UNFILTERED, Distribution, Logs, difference, likeliest
+from spec_oracle.audit.logprobs import (
+    NEGLIGIBLE,
+    READINGS,
+    UNFILTERED,
+    Distribution,
+    Logs,
+    difference,
+    likeliest,
+)
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import (
@@ -37,7 +45,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.distributions import SHOWN, Distributions, Rows, rounding
+from spec_oracle.servers.checks.distributions import SHOWN, Distributions, Rows, not_ruled_out, rounding
 from spec_oracle.servers.checks.logprobs import WRONG_SCORES
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, result_of_distances
@@ -101,10 +109,12 @@ class Transcripts:
         rows: Rows | None = None,
         noise: float = 0.0,
         seed: int = 0,
+        reading: str = "",
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
         self._longest = 0
         noise = max(noise, *(some.noise for some in transcripts))
+        under = partial(type(self), transcripts, server=server, rows=rows, noise=noise, seed=seed)
         self._listed = {name: _listed(transcripts, name, noise) for name in ("rows", "draft_rows")}
         transcripts = [self._cut(some) for some in transcripts]
         listed = self._listed["rows"]
@@ -131,15 +141,22 @@ class Transcripts:
         self.copies, self._heats = Copies(), stream(seed, "transcripts/temperatures")
         self._recorded, self._distances, self._is_sure = None, Distances(), True
         self._kept, self._logprobs = _KeptRows(5 * noise), _Logprobs(NEGLIGIBLE + 5 * noise)
-        if rows is not None:
+        rivals = list[str]()
+        if reading:
+            reference.reading = reading
+        elif rows is not None:
             reference.reading = UNFILTERED
-        elif not self._is_served:
-            reference.reading, self._is_sure = _most_likely_reading(transcripts, unasked())
+        elif self._is_served:
+            rivals = reference.rivals if reference.reading else []
+        else:
+            (reference.reading, *rivals), self._is_sure = _likely_readings(transcripts, unasked())
+        # Right completions may contradict a wrong reading: they are wrong if they contradict each of them.
+        self._rivals = [under(reading=rival) for rival in rivals]
         if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
-            reading, is_sure = _most_likely_reading(transcripts, unasked())
-            if is_sure:
+            readings, is_sure = _likely_readings(transcripts, unasked())
+            if is_sure and len(readings) == 1:
                 self._recorded = unasked()
-                self._recorded.reading = reading
+                self._recorded.reading = readings[0]
 
     def add(self, transcript: Transcript) -> None:
         """Judge one more; raises `InvalidInputError` if its sampling differs from that of the first."""
@@ -147,6 +164,8 @@ class Transcripts:
             raise InvalidInputError(
                 "sampling: it differs from that of the first completion; use a file for each"
             )
+        for rival in self._rivals:
+            rival.add(transcript)
         transcript, reference = self._cut(transcript), self.judged.distributions
         self._longest = max(self._longest, len(transcript.tokens))
         reference.noise = max(reference.noise, transcript.noise)
@@ -220,7 +239,7 @@ class Transcripts:
 
     def is_decided(self, alpha: float) -> bool:
         """Whether the completions read so far are known to be wrong; it may be asked at any time."""
-        return is_decided(self._each_once(), alpha)
+        return is_decided(self._each_once(), alpha) and all(one.is_decided(alpha) for one in self._rivals)
 
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Return whether the served model is another one than the reference, which explains a failure."""
@@ -268,6 +287,10 @@ class Transcripts:
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
         tokens = self._tokens(alpha, detect, ended)
+        if tokens.status is Status.FAILED:
+            for rival in self._rivals:
+                if not rival.is_decided(alpha):
+                    return rival.report(name, alpha, detect, ended)
         model = self._model(tokens, detect)
         checks = {"long-texts": tokens, "logprobs": self._logprobs.result(self.completions), "model": model}
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
@@ -310,26 +333,37 @@ def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefi
     return {(0, tuple(tokens[:place])): row for place, row in enumerate(rows)}
 
 
-def _most_likely_reading(transcripts: Sequence[Transcript], rows: Distributions) -> tuple[str, bool]:
-    """Return the reading of the ``rows`` of the first completions under which these are most probable.
+def _likely_readings(transcripts: Sequence[Transcript], rows: Distributions) -> tuple[list[str], bool]:
+    """Return the readings of the ``rows`` that the first completions allow, the likeliest first.
 
     And whether any of these rows is long enough to apply temperature and filters to it: else it is a guess.
+    More completions are looked at until they rule out all readings but one.
     """
-    several: list[tuple[Prefix, Token]] = []
-    logs: dict[Prefix, Logs | None] = {}
-    for number, some in enumerate(transcripts[: effort.SERVER_READING_SAMPLES]):
-        for place, row in enumerate(some.rows):
-            if row:
-                prefix = (number, some.tokens[:place])
-                logs[prefix] = row
-                several.append((prefix, some.tokens[place]))
-    if not several:
+    rows.reading, found, is_sure = UNFILTERED, list[str](), False
+    log_likelihoods = dict.fromkeys(READINGS, 0.0)
+    for start in range(0, len(transcripts), effort.SERVER_READING_SAMPLES):
+        several: list[tuple[Prefix, Token]] = []
+        logs: dict[Prefix, Logs | None] = {}
+        for number, some in enumerate(transcripts[start : start + effort.SERVER_READING_SAMPLES]):
+            for place, row in enumerate(some.rows):
+                if row:
+                    prefix = (number, some.tokens[:place])
+                    logs[prefix] = row
+                    several.append((prefix, some.tokens[place]))
+        rows.logs = logs
+        known = [one for one in several if rows.after(one[0]) is not None]
+        if not several or (found and not known):
+            continue
+        for one in READINGS:
+            log_likelihoods[one] += rows.log_likelihood(one, known or several)
+        found, is_sure = not_ruled_out(log_likelihoods), bool(known)
+        if len(found) == 1 or not is_sure:
+            break
+    if not found:
         has_rows = any(some.rows for some in transcripts)
         are = "they list the sampled tokens alone" if has_rows else "the file holds none"
         raise InvalidInputError(f"rows: {are}; give a reference by --server URL or --model NAME")
-    rows.logs, rows.reading = logs, UNFILTERED
-    known = [one for one in several if rows.after(one[0]) is not None]
-    return rows.most_likely_reading(known or several), bool(known)
+    return found if is_sure else found[:1], is_sure
 
 
 @dataclass
