@@ -24,6 +24,7 @@ up.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -95,12 +96,10 @@ def experiment_at(
             return outcome
         cells = dict(enumerate(TreeCells(place.wanted).law_of(account.following).tolist()))
         is_decided = not all(law.is_certain for law in found)
-        outcome = replace(outcome, law=cells, is_decided=is_decided, remark=_largest_gap(account))
-        if (wrong := TracedExperiment(experiment, outcome)).is_wrong:
-            confirm(wrong)
-        return outcome
+        return replace(outcome, law=cells, is_decided=is_decided, remark=_largest_gap(account))
 
-    experiment = Experiment(
+    # What confirms a defect traces it once more, without being confirmed itself.
+    unconfirmed = Experiment(
         what=what,
         size="a completion",
         expect=lambda: dict(enumerate(TreeCells(place.wanted).law.tolist())),
@@ -108,7 +107,14 @@ def experiment_at(
         trace=trace,
         allowed=allowed,
     )
-    return experiment
+    return replace(unconfirmed, trace=partial(_confirmed, unconfirmed, confirm))
+
+
+def _confirmed(experiment: Experiment, confirm: Confirm, _: int, end: float) -> TracedOutcome:
+    found = traced_at(experiment, end)
+    if found.is_wrong:
+        confirm(found)
+    return found.traced
 
 
 def _largest_gap(account: Account) -> str:
