@@ -209,7 +209,10 @@ class AcceptanceEvidence:
         return math.exp(next(below, -math.inf)), math.exp(next(above, math.inf))
 
     def _least_evidence(self, size: float) -> float:
-        """Return nats against the rule where chances are exp(size) times its own, but for `DEFAULT_MISS`."""
+        """Return the nats against the rule that all but `DEFAULT_MISS` of such logs give.
+
+        Of logs whose acceptance probabilities are exp(``size``) times those of the rule.
+        """
         other = self.chances.times(size).log_pmf
         masses, own = np.exp(other), self.chances.log_most
         gains = np.zeros_like(masses)

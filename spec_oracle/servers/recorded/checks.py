@@ -147,7 +147,7 @@ class Transcripts:
         elif rows is not None:
             reference.reading = UNFILTERED
         elif self._is_served:
-            rivals = reference.rivals if reference.reading else []
+            _, *rivals = reference.reading, *reference.rivals  # sampling for the first finds the others
         else:
             (reference.reading, *rivals), self._is_sure = _likely_readings(transcripts, unasked())
         # Right completions may contradict a wrong reading: they are wrong if they contradict each of them.

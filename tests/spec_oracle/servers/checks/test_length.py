@@ -117,6 +117,22 @@ def test_the_stop_string_that_comes_first_ends_a_completion(shape, defect):
     )
 
 
+class RefusesGreedy(StandIn):
+    """Asks for a temperature above 0, as text-generation-inference does."""
+
+    def respond(self, path, body, name=""):
+        if body and body.get("temperature") == 0:
+            return 422, {"error": "`temperature` must be strictly positive"}
+        return super().respond(path, body, name)
+
+
+def test_a_server_without_greedy_requests_is_judged_under_one_stop_string():
+    server = server_of(RefusesGreedy(shape="openai"), top_k=3, prompts=["bc"])
+    found = result_of("length", ServerSubject("here", server), Context())
+    assert found.status is Status.PASSED
+    assert "24 completions under stop strings" in found.detail
+
+
 class AlwaysStops(StandIn):
     """Reports of all completions that the model ended them, as mlx-vlm's server did (#1215)."""
 

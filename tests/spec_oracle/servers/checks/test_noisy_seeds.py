@@ -10,7 +10,7 @@ from tests.spec_oracle.servers.client.stand_in import StandIn, server_of
 
 
 class Tips(StandIn):
-    """Computes in another order now and then, so that one of some completions is another one."""
+    """Computes in another order at times: of ``each`` seeded completions one is another one."""
 
     each, asked = 24, 0
 
