@@ -251,11 +251,12 @@ def _stand_ins() -> Any:
 
 
 def _of_transcripts(stand_in: Mapping[str, Any], clock: WorkClock) -> AuditReport:
-    """Record the long completions of a server in an audit, and judge them without it."""
+    """Record the long completions of a server in two audits, and judge them without it."""
     lines: list[str] = []
     server = _server(stand_in, clock, record=lambda *found: lines.append(line_of(*found)))
     options = Options(budget=SERVER_BUDGET, checks=("long-texts",), skip={"joint": ""})
-    audit_server(server, options)
+    for seed in (options.seed, options.seed + 1):
+        audit_server(server, replace(options, seed=seed))
     transcripts = read_all(lines)
     found = Transcripts(transcripts, seed=options.seed)
     for transcript in transcripts:
