@@ -172,6 +172,16 @@ class Distributions:
                 break
         return first
 
+    def next_reading(self) -> bool:
+        """Read as the likeliest rival does; false if none is left.
+
+        Right completions may contradict a wrong reading: they are wrong if they contradict each that is left.
+        """
+        if self.rivals:
+            self.reading = self.rivals.pop(0)
+            return True
+        return False
+
     def _count_listed(self, prefixes: Sequence[Prefix]) -> None:
         """Take note where the server lists fewer log-probabilities than are asked for, and not all."""
         lists = [logs for prefix in prefixes if (logs := self.logs[prefix])]

@@ -110,6 +110,8 @@ def by_own_probabilities(
     seconds = (1 - effort.SERVER_BLAME_PART) * context.budget
     try:
         tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
+        while result.status is Status.FAILED and reported.next_reading():
+            tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
     except ImpossibleOutputError as error:  # too many tokens, too few, or tokens behind the end
         return replace(breach(error, How.SAMPLED), remarks=Remarks(do=LOOK_AT_ENDS))
     is_wrong, shown = result.status is Status.FAILED, None

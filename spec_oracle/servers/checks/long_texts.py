@@ -66,6 +66,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     uniforms = context.stream("server/long-texts/uniforms")
     read = JudgedCompletions(subject.distributions, drafts, uniforms, knows_positions=True)
+    judged = list[Prefix]()
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest / len(lengths), context.rate)
@@ -81,6 +82,10 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
                 new = next(coming)
                 read.window = longest.window(server.prompts)
                 read.add(new)
+                judged += new
+                while is_decided(read, context.rate) and subject.distributions.next_reading():
+                    read = replace(read)
+                    read.add(judged)
                 for completion in new:
                     subject.record(completion, read.distributions, drafts)
             except ServerError as error:

@@ -64,7 +64,9 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
         effort = Effort(tv=subject.plan.coarse, look=FIRST_LOOK, keeps=True)
         result, _ = judged(experiment, requests, context, effort, reported)
         # Few samples chose the reading. Right samples contradict the likeliest one no more than their own.
-        reading, *_ = reported.likely_readings(requests.found)
+        reading, *rivals = reported.likely_readings(requests.found)
+        likely = reported.reading, *reported.rivals
+        reported.rivals = [one for one in rivals if one in likely]
         if reading == reported.reading:
             break
         reported.reading, requests.given = reading, 0

@@ -133,6 +133,19 @@ def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
     assert subject(sampling=Sampling(0.7, 3), **planted).distributions.reading == reading
 
 
+@pytest.mark.parametrize(("defect", "status"), [("", Status.PASSED), ("always-accept", Status.FAILED)])
+@pytest.mark.parametrize(("check", "detect"), [("joint", 0.05), ("long-texts", 0.1)])
+def test_only_what_contradicts_every_reading_left_is_wrong(check, detect, defect, status):
+    """The nearer the temperature is to 1, the more often few samples after the prompts prefer a wrong one."""
+    server = server_of(StandIn(defect, shape="openai"), Sampling(0.7))
+    judged = ServerSubject("here", server, ServerPlan(detect=detect))
+    known = judged.distributions
+    known.reading, known.rivals = "after sampling filters", ["before sampling filters"]
+    found = result_of(check, judged, Context())
+    assert found.status is status, found.detail
+    assert known.reading == "before sampling filters"
+
+
 @pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
 def test_late_defects_do_not_show_in_short_texts(defect):
     """Without `long-texts` these defects would pass."""
