@@ -211,6 +211,7 @@ class Distributions:
         """Sample one token after each prefix, asked for as in a completion: no probabilities are shown."""
         for prefix, answer in zip(prefixes, self._stream(prefixes, listed=0), strict=True):
             if len(answer.tokens) != 1:
+                self.server.hides_ends |= answer.ended and not answer.tokens
                 raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
             yield prefix, answer.tokens[0]
 

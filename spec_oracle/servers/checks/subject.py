@@ -41,6 +41,9 @@ NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilit
 
 UNCHECKED = "could not check that the server samples from the probabilities it reports: see plain-law"
 
+HIDES_ENDS = "the server does not show the token that ends a text"
+WITHOUT_ENDS = "give --field ignore_eos=true, if the server takes it, so that no text ends"
+
 UNCONFIRMED = (
     "this contradicts the probabilities that the server reports, but plain-law could not confirm these; "
     "raise --budget"

@@ -71,6 +71,8 @@ class Server:
     """Tokens that were seen to end a completion."""
     takes_lists: bool = False
     """Whether one request may have several prompts, as far as is known."""
+    hides_ends: bool = False
+    """Whether a request for one token was seen to end without any: a token that ends a text is not shown."""
     names_limits: bool = False
     """Whether a completion was seen whose end it reports as that of the limit."""
 
