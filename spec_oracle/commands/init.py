@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from spec_oracle.commands.names import UNKNOWN, role_of
 from spec_oracle.commands.options import OK, Command, flag, value
 from spec_oracle.commands.signatures import Argument, Guess, Layout, guess
 from spec_oracle.errors import InvalidInputError
@@ -145,7 +146,7 @@ def _guesses(name: str, guessed: Guess) -> Iterator[str]:
     if models := [one for one in unknown if one == "model" or one.endswith("_model")]:
         about = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
         yield f"{about}: what drafts by itself is audited as an engine, see docs/guide/audit-your-engine.md"
-    if guessed.array == "numpy" and guessed.unknown:
+    if guessed.array == "numpy" and any(role_of(name) is not UNKNOWN for name in guessed.unknown):
         yield "the helpers for flat tensors and bonus tokens are for torch: numpy arrays are left to you"
 
 

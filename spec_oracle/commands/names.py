@@ -170,7 +170,8 @@ ROLES: Final[Mapping[str, Role]] = {
 WHOLE_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("p", "target", "target_p", "p_target"), "target_probs"),
     **dict.fromkeys(("q", "draft_p", "draft_q", "q_draft"), "draft_probs"),
-    **dict.fromkeys(("x", "tokens", "draft", "drafts", "input_ids", "input_token_ids"), "draft_tokens"),
+    **dict.fromkeys(("x", "tokens", "draft", "drafts", "proposal", "proposals"), "draft_tokens"),
+    **dict.fromkeys(("input_ids", "input_token_ids"), "draft_tokens"),
     "u": "uniforms",
     "gamma": "max_length",
     "v": "vocab_size",

@@ -404,6 +404,18 @@ def test_numpy_has_its_own_words(folder):
     assert find_configuration(folder).options["array"] == "numpy"
 
 
+@pytest.mark.parametrize(
+    ("parameter", "lacks_helper"), [("draft_ids: np.ndarray,  # [num_tokens]", True), ("found,", False)]
+)
+def test_helpers_that_are_for_torch_are_named_where_one_is_missed(folder, capsys, parameter, lacks_helper):
+    code = f"import numpy as np\n\n\ndef verify(\n    target_probs: np.ndarray,\n    {parameter}\n): ...\n"
+    (folder / "one.py").write_text(code, encoding="utf-8")
+    assert main(["init", "one:verify"]) == 0
+    shown = capsys.readouterr().out
+    assert "not known: TODO" in shown
+    assert ("are for torch: numpy arrays are left to you" in shown) is lacks_helper
+
+
 @pytest.mark.parametrize("name", ["same_uniform:verify", "mine:Rule", "mine:ragged", "mine:Engine"])
 def test_code_that_keeps_a_contract_needs_no_adapter(folder, capsys, name):
     assert main(["init", name]) == 0

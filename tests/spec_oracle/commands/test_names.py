@@ -33,7 +33,7 @@ MEANINGS = {
     "the token before the draft, then the draft": "candidates",
     "drafted tokens": "draft_token_ids draft_tokens draft_ids drafts draft tokens x candidate_input_ids "
     "candidate_ids proposed_tokens proposal_ids spec_token_ids input_ids spec_ids assistant_tokens "
-    "draft_ids_tensor draft_token_ids_d",
+    "draft_ids_tensor draft_token_ids_d proposal proposals",
     "device": "device",
     "vocabulary": "vocab_size V",
     "batch": "batch_size B",
