@@ -48,10 +48,8 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.length import LOOK_AT_ENDS
 from spec_oracle.servers.checks.reference import by_reference
 from spec_oracle.servers.checks.subject import (
-    HIDES_ENDS,
     UNCHECKED,
     UNCONFIRMED,
-    WITHOUT_ENDS,
     ServerSubject,
     is_unchecked,
     is_unconfirmed,
@@ -87,8 +85,6 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
 
     If they draft nothing and longer ones do, `long-texts` judges the longer ones instead.
     """
-    if subject.server.hides_ends:  # completions that show it, as those of a reference, would be others
-        return inconclusive(HIDES_ENDS, do=WITHOUT_ENDS)
     subject.completions.pilot(SERVER_PILOT_PART * context.budget)
     subject.probe_drafts()
     if subject.drafts_from:
@@ -120,8 +116,7 @@ def by_own_probabilities(
         while result.status is Status.FAILED and reported.next_reading():
             tree, result, counts = _judged_by_tree(subject, replace(context, budget=seconds), requests)
     except ImpossibleOutputError as error:  # too many tokens, too few, or tokens behind the end
-        if _hides_ends(subject):
-            return inconclusive(HIDES_ENDS, draws=len(completions.found), do=WITHOUT_ENDS)
+        _look_for_hidden_ends(subject)
         return replace(breach(error, How.SAMPLED), remarks=Remarks(do=LOOK_AT_ENDS))
     is_wrong, shown = result.status is Status.FAILED, None
     if is_wrong:
@@ -140,14 +135,13 @@ def by_own_probabilities(
     return with_findings(undecided, Findings(is_reference_wrong=True))
 
 
-def _hides_ends(subject: ServerSubject) -> bool:
-    """Whether a request for one token more, where completions ended, is seen to end without any."""
+def _look_for_hidden_ends(subject: ServerSubject) -> None:
+    """Ask for one token more where completions ended: no token is the answer where the end is hidden."""
     with suppress(ContractError, ServerError):
         subject.completions.sample(ASKED_AGAIN)
         ended = [one for one in subject.completions.found if len(one[1]) < subject.plan.tokens]
         for _ in subject.distributions.samples((ended * ASKED_AGAIN)[:ASKED_AGAIN]):
             pass
-    return subject.server.hides_ends
 
 
 def _judged_by_tree(

@@ -15,12 +15,11 @@ from spec_oracle.audit.experiment import Experiment
 from spec_oracle.audit.logprobs import READINGS, Distribution
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
-from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks.bins import ServedOutcomes, log_error
 from spec_oracle.servers.checks.conclusion import judged
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.subject import HIDES_ENDS, NEEDS_PROBABILITIES, WITHOUT_ENDS, ServerSubject
+from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.client.server import Server
 
 ABOVE_ZERO = 0.01
@@ -33,16 +32,6 @@ OneToken = tuple[Prefix, Token | None]
 
 
 def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge samples after the prompts and after likely first tokens, where each sample shows one token."""
-    try:
-        found = _after_prompts(subject, context)
-    except ContractError:
-        if not subject.server.hides_ends:
-            raise
-    return inconclusive(HIDES_ENDS, do=WITHOUT_ENDS) if subject.server.hides_ends else found
-
-
-def _after_prompts(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge samples after the prompts and after likely first tokens."""
     if not subject.server.listed:
         return not_asked(NEEDS_PROBABILITIES)

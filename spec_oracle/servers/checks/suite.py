@@ -15,7 +15,8 @@ from spec_oracle.audit import AuditOptions, AuditReport, audit, effort
 from spec_oracle.audit.checks import CHECKS, Run, Suite, skip_if_lossy
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.long_tokens import tokens_needed
-from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.results import UNTRIED, CheckResult, inconclusive
+from spec_oracle.contracts import ContractError
 from spec_oracle.servers.checks.batch import batch
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
@@ -25,7 +26,7 @@ from spec_oracle.servers.checks.model import model
 from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
-from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.checks.subject import HIDES_ENDS, WITHOUT_ENDS, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, ServerError
 from spec_oracle.statistics import draws_needed_by_g
@@ -49,10 +50,28 @@ def _in_time(run: Run) -> Run:
     return timed
 
 
+def _where_ends_show(run: Run) -> Run:
+    """Leave a check open where the server hides the token that ends a text."""
+
+    @wraps(run)
+    def shown(subject: ServerSubject, context: Context) -> CheckResult:
+        try:
+            found = run(subject, context)
+        except ContractError:
+            if not subject.server.hides_ends:
+                raise
+        else:
+            if not subject.server.hides_ends or found.status in UNTRIED:
+                return found
+        return inconclusive(HIDES_ENDS, do=WITHOUT_ENDS)
+
+    return shown
+
+
 SERVER: Final[Suite] = {
-    "plain-law": _in_time(plain_law),
-    "joint": _in_time(joint),
-    "model": _in_time(model),
+    "plain-law": _where_ends_show(_in_time(plain_law)),
+    "joint": _where_ends_show(_in_time(joint)),
+    "model": _where_ends_show(_in_time(model)),
     "shapes": skip_if_lossy(_in_time(shapes)),
     "length": _in_time(length),
     "long-texts": skip_if_lossy(_in_time(long_texts)),

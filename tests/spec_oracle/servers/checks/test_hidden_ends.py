@@ -28,7 +28,7 @@ def audited(top_k, reference=None, **fields):
     sampling = Sampling(top_k=top_k, fields=fields)
     server, other = (made and server_of(made(), sampling) for made in (Hides, reference))
     subject = ServerSubject("here", server, ServerPlan(detect=0.1), other)
-    options = AuditOptions(budget=600.0, checks=("plain-law", "joint"))
+    options = AuditOptions(budget=600.0, checks=("plain-law", "joint", "model"))
     return {check.name: check for check in audit_server(subject, options).subjects[0].checks}
 
 
@@ -37,6 +37,7 @@ def audited(top_k, reference=None, **fields):
 def test_it_is_not_judged_and_the_report_says_what_to_do(top_k, undecided, reference):
     """Of the three likeliest tokens after the prompts none ends a text; after longer ones some do."""
     found = audited(top_k, reference)
+    undecided = undecided | ({"model"} if reference else set())
     assert {one.name for one in found.values() if one.status is Status.INCONCLUSIVE} == undecided
     assert not [one for one in found.values() if one.status is Status.FAILED]
     for name in undecided:
