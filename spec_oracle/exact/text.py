@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -106,8 +106,8 @@ def decoded_law(
         shortest = min(len(item.text) for item in pending)
         now = [item for item in pending if len(item.text) == shortest]
         pending = [item for item in pending if len(item.text) > shortest]
-        for items in _grouped(now, lambda item: item.text):
-            for item in calls.continued(items):
+        for items in _grouped(now, lambda item: instance.target.index(item.text)):
+            for _, item in calls.continued(items):
                 whole = _cut(item.text, num_tokens, stop_token)
                 if whole is None:
                     pending.append(item)
@@ -131,9 +131,9 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     means = []
     for _ in range(num_calls):
         emitted = [
-            (item, len(item.text) - len(items[0].text))
+            (after, len(after.text) - len(item.text))
             for items in _grouped(pending, lambda item: item.text)
-            for item in calls.continued(items)
+            for item, after in calls.continued(items)
         ]
         means.append(float(sum(item.mass * length for item, length in emitted)))
         order = instance.target.order  # nothing before the last tokens matters to what follows
@@ -175,14 +175,19 @@ def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
     """Add up the masses of equal texts in equal states; floats that differ by rounding only are one."""
 
     def key(item: _OpenText) -> _Key:
-        numbers = [x for array in item.state for x in array.reshape(-1).tolist()]
-        return item.text, *(round(x, _DIGITS) if isinstance(x, float) else x for x in numbers)
+        return item.text, _rounded(item.state)
 
     return [replace(same[0], mass=sum(item.mass for item in same)) for same in _grouped(items, key)]
 
 
+def _rounded(state: State) -> _Key:
+    """Return the numbers of one request's state: floats that differ by rounding only are equal."""
+    numbers = (x for array in state for x in array.reshape(-1).tolist())
+    return tuple(round(x, _DIGITS) if isinstance(x, float) else x for x in numbers)
+
+
 class _FurtherCalls:
-    """Runs one more call for all texts that share their last tokens."""
+    """Runs one more call for all texts that share their last tokens; those in equal states share it."""
 
     def __init__(
         self,
@@ -196,7 +201,52 @@ class _FurtherCalls:
         self._drafting = drafting or drafting_on(instance, drafting_of(verifier))
         self._end = end
         self._tables: dict[tuple[int, int], DraftTable] = {}
+        self._found: dict[_Key, list[_OpenText]] = {}
+        """What one call adds to a text, by its last tokens and its state."""
         self.zero = chosen.prepare(instance.target.levels[0][:1, 0])[0] * 0
+
+    def continued(self, items: Sequence[_OpenText]) -> Iterator[tuple[_OpenText, _OpenText]]:
+        """Yield each of ``items``, which share their last tokens, with every continuation by one call."""
+        last = self._instance.target.index(items[0].text)
+        keys = [(last, _rounded(item.state)) for item in items]
+        new = {key: item.state for key, item in zip(keys, items, strict=True) if key not in self._found}
+        if new:
+            self._found |= zip(new, self._run(items[0].text, [*new.values()]), strict=True)
+        for item, key in zip(items, keys, strict=True):
+            for added in self._found[key]:
+                yield item, _OpenText(item.text + added.text, added.state, item.mass * added.mass)
+
+    def _run(self, text: Context, states: Sequence[State]) -> list[list[_OpenText]]:
+        """Run one call after ``text`` in each of the states; return what it adds, with its probability."""
+        table = self._table(text)
+        tuples = len(table.law.probability)
+        # One-request states make one batch; all are fresh, or none is.
+        stacked = [np.concatenate(arrays) for arrays in zip(*states, strict=True)]
+
+        def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers, State]:
+            drafts = table.drafts(rows % tuples)
+            state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in stacked)
+            verdict, state = call_verifier(self._verifier, drafts, decisions, state)
+            return *checked_emissions(verdict, drafts, self._chosen), state
+
+        found: list[list[_OpenText]] = [[] for _ in states]
+        for branches in enumerate_branches(
+            run,
+            np.tile(table.law.probability, len(states)),
+            max_rows=table.batch_rows,
+            arithmetic=self._chosen,
+            end=self._end,
+        ):
+            tau, emitted, state = branches.result
+            after, number = [self._chosen.to_numpy(array) for array in state], branches.rows // tuples
+            first, alike = _distinct_rows([number, emitted, *after])
+            masses = np.full(len(first), self.zero)
+            np.add.at(masses, alike, branches.weight)
+            for row, mass in zip(first.tolist(), masses, strict=True):
+                tokens = tuple(emitted[row, : tau[row] + 1].tolist())
+                one = tuple(array[row : row + 1] for array in after)
+                found[number[row]].append(_OpenText(tokens, one, mass))
+        return found
 
     def _table(self, text: Context) -> DraftTable:
         key = self._instance.target.index(text)
@@ -204,36 +254,6 @@ class _FurtherCalls:
             after = self._instance.after(text)
             self._tables[key] = DraftTable(after, self._drafting, self._chosen)
         return self._tables[key]
-
-    def continued(self, items: list[_OpenText]) -> list[_OpenText]:
-        """Return every continuation by one call of ``items``, which have one text and any states."""
-        text = items[0].text
-        table = self._table(text)
-        tuples = len(table.law.probability)
-        # One-request states make one batch; all are fresh, or none is.
-        states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
-
-        def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers, State]:
-            drafts = table.drafts(rows % tuples)
-            state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
-            verdict, state = call_verifier(self._verifier, drafts, decisions, state)
-            return *checked_emissions(verdict, drafts, self._chosen), state
-
-        probability = np.concatenate([table.law.probability * item.mass for item in items])
-        continuations = []
-        for branches in enumerate_branches(
-            run, probability, max_rows=table.batch_rows, arithmetic=self._chosen, end=self._end
-        ):
-            tau, emitted, state = branches.result
-            after = [self._chosen.to_numpy(array) for array in state]
-            first, alike = _distinct_rows([emitted, *after])
-            masses = np.full(len(first), self.zero)
-            np.add.at(masses, alike, branches.weight)
-            for row, mass in zip(first.tolist(), masses, strict=True):
-                tokens = tuple(emitted[row, : tau[row] + 1].tolist())
-                one = tuple(array[row : row + 1] for array in after)
-                continuations.append(_OpenText(text + tokens, one, mass))
-        return continuations
 
 
 def _distinct_rows(arrays: Sequence[Numbers]) -> tuple[Integers, Integers]:

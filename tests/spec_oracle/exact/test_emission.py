@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -129,6 +130,31 @@ def test_a_stop_token_ends_the_text_in_both_laws():
     text = decoded_law(verifiers.get("block"), WORKED, 3, exact=True, stop_token=1)
     assert text.expected.tolist() == text.law.tolist()
     assert text.expected[7] == Fraction(2, 3)
+
+
+@pytest.mark.parametrize("rule", [verifiers.get("greedy_block"), Returns(token=1)])
+def test_text_up_to_a_stop_token_is_a_part_of_the_text(rule):
+    """No rule knows of stop tokens: the whole text decides what is left of it."""
+    whole = decoded_law(rule, WORKED, 4, exact=True)
+    stopped = decoded_law(rule, WORKED, 4, exact=True, stop_token=0)
+    cut = np.full_like(whole.law, Fraction(0))
+    for number, text in enumerate(product(range(2), repeat=4)):
+        kept = (*text[: text.index(0)], 0, 0, 0, 0)[:4] if 0 in text else text
+        cut[np.ravel_multi_index(kept, (2,) * 4)] += whole.law[number]
+    assert cut.tolist() == stopped.law.tolist()
+
+
+def test_texts_that_share_their_last_tokens_share_a_call():
+    """Models of order 2: after two tokens or more, here always the same two, there is one call."""
+    batches = []
+
+    class Counted(Returns):
+        def verify(self, drafts, decisions):
+            batches.append(drafts.batch)
+            return super().verify(drafts, decisions)
+
+    assert decoded_law(Counted(token=1), WORKED, 5).law[-1] == pytest.approx(1, abs=1e-12)
+    assert batches == [4, 4, 4]  # after no token, one, and two; four drafts of two tokens
 
 
 def test_text_after_draft_trees_is_the_targets():
