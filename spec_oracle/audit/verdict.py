@@ -24,7 +24,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts.speculation import UNKNOWN, Speculation
 from spec_oracle.exact.call import drafting_on
-from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
+from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.toy import Instance
 from verifiers import Siblings
 
@@ -253,4 +253,6 @@ def figures_of(subject: Subject, found: Findings) -> tuple[InstanceFigures, ...]
 @lru_cache(maxsize=256)
 def _optimum(instance: Instance, best: Callable[..., Any], drafting: Siblings) -> float:
     """Return the most tokens per call on one instance; subjects of one audit share it."""
+    if instance.num_paths == 1 and best is multi_path_optimum:  # in closed form
+        return float(single_path_optimum(instance).value)
     return float(best(instance, drafting=drafting).value)
