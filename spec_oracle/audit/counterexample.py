@@ -3,8 +3,8 @@
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,6 +22,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.saved_inputs import FailingInputs
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.toy import Instance
 
 DEFECT = 1e-9
@@ -109,9 +110,24 @@ def _smallest(
         some = instances(
             vocab_sizes=(vocab, vocab), draft_lengths=(1, length), num_paths=(1, max_paths), max_tuples=100
         )
-        with suppress(NoSuchExample):
+        with suppress(NoSuchExample), _no_source_read():
             return find(some, is_lossy, settings=how)
     return None
+
+
+@contextmanager
+def _no_source_read() -> Iterator[None]:
+    """Keep Hypothesis from parsing every module of the user's for numbers to try.
+
+    With a library in a working tree that takes longer than all else, and what is found would depend on what
+    the code has imported. There is no public way; versions without that function read none.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    name = "_get_local_constants"
+    of_modules = {name: lambda: providers._local_constants} if hasattr(providers, name) else {}  # noqa: SLF001
+    with replaced(providers, **of_modules):
+        yield
 
 
 def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 import verifiers
 from lab.specimens.registry import specimens
@@ -71,6 +73,16 @@ def test_counterexamples_are_small():
     shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
     assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
     assert shown.file is None
+
+
+def test_a_search_reads_no_source_of_the_users(monkeypatch):
+    """Hypothesis looks for numbers to try in all modules outside of site-packages: here, our own."""
+    read = []
+    monkeypatch.setattr(providers, "_sys_modules_len", None)
+    monkeypatch.setattr(providers, "_seen_modules", set())
+    monkeypatch.setattr(providers, "constants_from_module", lambda module: read.append(module) or Constants())
+    shown = only(audit(CHAIN["chain-always-accept"].rule, options=AuditOptions(checks=()))).counterexample
+    assert (shown.total_variation > 0, read) == (True, [])
 
 
 @pytest.mark.parametrize("seconds", [3, 30])
