@@ -119,8 +119,9 @@ def how_to_accept(subject: str, check: str, reason: str) -> str:
         for key, value in (("subject", subject), ("check", check), ("reason", reason))
     )
     line = f"expected-failures = [{{{quoted}}}]"
-    where = "into spec-oracle.toml, or under [tool.spec-oracle] into pyproject.toml"
-    return f"if {reason}, add --skip {check}, or write {where}: {line}"
+    where = "into spec-oracle.toml, or under [tool.spec-oracle] into pyproject.toml,"
+    below = f"below subjects = [{json.dumps(subject)}]"  # a configuration without subjects is refused
+    return f"if {reason}, add --skip {check}, or write {where} {below}: {line}"
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,8 @@ def test_a_failure_on_broken_input_says_what_to_write_down_to_accept_it(tmp_path
     (do,) = (check.remarks.do for check in found.checks if check.name == "bad-input")
     assert (found.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 2)
     assert do.startswith("if no caller passes NaN draft probabilities, add --skip bad-input, or write into ")
-    file, line = tmp_path / "pyproject.toml", do.partition("pyproject.toml: ")[2]
-    file.write_text(f'[tool.spec-oracle]\nsubjects = ["token"]\n{line}\n')
+    file, lines = tmp_path / "pyproject.toml", do.partition("pyproject.toml, below ")[2]
+    file.write_text("[tool.spec-oracle]\n" + lines.replace(": ", "\n", 1))
     accepted = replace(chosen, expected=read_configuration(file).options_of("token").expected)
     assert audit(subject, options=accepted).exit_code == 0
 
