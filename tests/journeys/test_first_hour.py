@@ -87,10 +87,12 @@ def here(tmp_path, monkeypatch):
     """Work in an empty folder, in this process: other tests show that the wheel audits."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    before = {*sys.modules}
+    names = ("my_rules", "same_uniform")  # other tests may have modules of these names, too
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     yield tmp_path
-    for name in {"my_rules", "same_uniform"} & {*sys.modules} - before:
-        del sys.modules[name]
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 def five_commands():
