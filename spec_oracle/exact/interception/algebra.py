@@ -19,7 +19,7 @@ from spec_oracle.exact.interception.comparisons import (
 )
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, Product, is_clamp_left_out, product
 from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.interception.symbols import INT, Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import NEGLIGIBLE
 
 __all__ = ["FUNCTIONS", "decided", "truncate"]
@@ -162,15 +162,21 @@ def truncate(value: Scalar) -> Scalar:
     return whole if isinstance(whole, Noise) else int(whole)
 
 
-def decided(value: Scalar, operation: str = "int()") -> int:
+def decided(value: Scalar, operation: str = INT) -> int:
     """Return the integer part as a number."""
-    value = truncate(value)
-    if not isinstance(value, Noise):
-        return int(value)
-    low, high = value.bounds
-    if high - low > LARGEST_RANGE:
+    value = decided_if_short(value)
+    if isinstance(value, Noise):
+        low, high = value.bounds
         stuck(operation, f"the random number lies in ({low}, {high}), which is not a short range of integers")
-    return _between(value, int(low), int(high))
+    return int(value)
+
+
+def decided_if_short(value: Scalar) -> Scalar:
+    """Return the integer part: a number, or a noise in a range that is too long to decide it."""
+    value = truncate(value)
+    if not isinstance(value, Noise) or value.bounds[1] - value.bounds[0] > LARGEST_RANGE:
+        return value
+    return _between(value, *map(int, value.bounds))
 
 
 def _between(value: Noise, low: int, high: int) -> int:

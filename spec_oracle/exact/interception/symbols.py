@@ -24,8 +24,8 @@ TEXT = "<random number>"
 """How a random number without a value looks in a text, as that of a log."""
 
 
-FLOAT = "float()"
-"""The operation of asking for a float."""
+FLOAT, INT = "float()", "int()"
+"""The operations of asking for a number of Python."""
 
 
 class Symbol:
@@ -59,6 +59,10 @@ class Symbol:
 
     def __index__(self) -> int:
         return int(self.settled("use as an index"))
+
+    def to_bytes(self, *size: Any, **more: Any) -> bytes:
+        """Return the bytes of its value, as integers do."""
+        return int(self.settled("to_bytes")).to_bytes(*size, **more)
 
     def item(self) -> Self:
         """Return itself, as numbers of numpy do; so do the copies: a draw that is used twice is one draw."""

@@ -1,12 +1,12 @@
-"""Python's ``random`` on a `Source`, and ``float(u)`` for a random number u without a value.
+"""Python's ``random`` on a `Source`, and ``float(u)`` or ``int(u)`` for a random number u without a value.
 
 The methods of `random.Random` are replaced wherever an object was made.
 
 ``float(u)``, ``np.float32(u)`` and ``math.log(u)`` have to return a number, so they ask a symbol for its
 value, which is refused. Where foreign code calls them, their names are given another meaning in its
-namespace, and in those of numpy and `math`, and the code is traced anew. The stand-in of a type is a class as
-the type is: for ``isinstance``, as a dtype. Only ``type(x) is float`` would see the difference; code that
-asks this is left alone.
+namespace, and in those of numpy and `math`, and the code is traced anew. So is ``int(u)``, of a long range:
+most are seeds. The stand-in of a type is a class as the type is: for ``isinstance``, as a dtype. Only
+``type(x) is float`` would see the difference; code that asks this is left alone.
 """
 
 import builtins
@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from spec_oracle.exact.errors import CannotTraceError
-from spec_oracle.exact.interception.algebra import FUNCTIONS
+from spec_oracle.exact.interception.algebra import FUNCTIONS, decided_if_short
 from spec_oracle.exact.interception.libraries import functions_replaced, methods_replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
 from spec_oracle.exact.interception.own_seeds import is_untouched, note_seed
@@ -37,7 +37,7 @@ from spec_oracle.exact.interception.sources import (
     seed_of,
     source,
 )
-from spec_oracle.exact.interception.symbols import FLOAT, Pending, Scalar, Symbol
+from spec_oracle.exact.interception.symbols import FLOAT, INT, Pending, Scalar, Symbol
 from verifiers.arrays import Array
 
 T = TypeVar("T")
@@ -152,7 +152,10 @@ def _functions() -> dict[str, object]:
     return {name: getattr(_stand_in, name) for name in _NAMES}
 
 
-_IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|single|double)")
+_IDENTITY: Final = {
+    FLOAT: re.compile(r"\bis (not )?((np|numpy)\.)?(float|single|double)"),
+    INT: re.compile(r"\bis (not )?int\b"),
+}
 
 
 class _NumberType(type):
@@ -160,11 +163,16 @@ class _NumberType(type):
 
     real: type
 
-    def __call__(cls, value: Array = 0.0, /) -> Scalar:
-        element = value.item() if cls.real is float and hasattr(value, "item") else value
+    def __call__(cls, value: Array = 0.0, /, *base: int) -> Scalar:
+        element = value.item() if cls.real in (float, int) and hasattr(value, "item") else value
         if not has_symbols(element) or isinstance(element, Pending):
-            return cls.real(element)
+            return cls.real(element, *base)
+        if cls.real is int:
+            return decided_if_short(element)
         return element if cls.real is float else converted(element, np.dtype(cls.real))[()]
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.real, name)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.real)
@@ -198,11 +206,18 @@ def _of_math(name: str) -> Callable[[Scalar], Scalar]:
     return lambda value: traced(value) if isinstance(value, Symbol) else real(value)
 
 
-_STAND_INS: Final[dict[Hashable, object]] = {
-    **{real: _stand_in_for(real) for real in (float, np.float32, np.float64)},
-    **{getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")},
-    math.log: _log,
+_OF_MATH: Final = ("exp", "log1p", "log2", "log10", "expm1", "sqrt")
+_STAND_INS: Final[dict[str, dict[Hashable, object]]] = {
+    FLOAT: {
+        **{real: _stand_in_for(real) for real in (float, np.float32, np.float64)},
+        **{
+            getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")
+        },
+        math.log: _log,
+    },
+    INT: {int: _stand_in_for(int)},
 }
+"""By the operation that was refused."""
 
 
 class FloatCalls(ExitStack):
@@ -210,25 +225,30 @@ class FloatCalls(ExitStack):
 
     def learn(self, error: CannotTraceError) -> bool:
         """Change the meanings where ``error`` was raised; False if that would not help."""
-        frame = error.frame
-        if frame is None or error.operation != FLOAT:
+        frame, stand_ins = error.frame, _STAND_INS.get(error.operation)
+        if frame is None or stand_ins is None:
             return False
-        if _IDENTITY.search("".join(linecache.getlines(frame.f_code.co_filename))):
+        if _IDENTITY[error.operation].search("".join(linecache.getlines(frame.f_code.co_filename))):
             return False
+        spaces = [(vars(np), {}), (vars(math), {}), (frame.f_globals, vars(builtins))]
         names = frame.f_code.co_names
-        known = [self._change(space, name) for name in names for space in (vars(np), vars(math))]
-        return any([*known, *(self._change(frame.f_globals, name, vars(builtins)) for name in names)])
+        changed = [self._change(*space, name, stand_ins) for name in names for space in spaces]
+        return any(changed)
 
     def _change(
-        self, namespace: dict[str, object], name: str, below: Mapping[str, object] | None = None
+        self,
+        namespace: dict[str, object],
+        below: Mapping[str, object],
+        name: str,
+        stand_ins: Mapping[Hashable, object],
     ) -> bool:
         """Give one name another meaning; False if it has one already, or none that must change."""
-        value = namespace.get(name, (below or {}).get(name))
-        if not isinstance(value, Hashable) or value not in _STAND_INS or value is _STAND_INS[value]:
+        value = namespace.get(name, below.get(name))
+        if not isinstance(value, Hashable) or value not in stand_ins or value is stand_ins[value]:
             return False
         restore = (
             partial(namespace.update, {name: value}) if name in namespace else partial(namespace.pop, name)
         )
         self.callback(restore)
-        namespace[name] = _STAND_INS[value]
+        namespace[name] = stand_ins[value]
         return True

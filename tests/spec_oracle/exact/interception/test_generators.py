@@ -68,6 +68,8 @@ MADE_BEFORE = {
     "an attribute": Keeper().draw,
     "a child": lambda: NUMPY.spawn(1)[0].random(),
     "a seed that is drawn": lambda: random.Random(PYTHON.getrandbits(64)).random(),
+    "a seed that is drawn, as an int": lambda: random.Random(int(NUMPY.integers(2**62))).random(),
+    "a seed of torch, as an int": lambda: random.Random(int(torch.randint(2**62, (1,)))).random(),
     "a seed of numpy that is drawn": lambda: np.random.default_rng(NUMPY.integers(2**31)).random(),
 }
 
@@ -136,6 +138,11 @@ def later_in_step():
     return first.random(), second.random()
 
 
+def of_one_random_int():
+    seed = int(NUMPY.integers(2**62))
+    return random.Random(seed).random(), random.Random(seed).random()
+
+
 def of_one_random_seed():
     seed = PYTHON.getrandbits(64)
     return np.random.default_rng(seed).random(), np.random.default_rng(seed).random()
@@ -163,6 +170,7 @@ IN_STEP = {
     "legacy seeds": lambda: seeded_twice(np.random.seed, np.random.rand),
     "default seeds of torch": lambda: seeded_twice(torch.manual_seed, lambda: torch.rand(1).item()),
     "one random seed": of_one_random_seed,
+    "one random int": of_one_random_int,
     "later in the stream": later_in_step,
     "a formula": lambda: (random.Random(4).random(), 1 - np.exp(-random.Random(4).expovariate(1))),
 }
@@ -184,6 +192,7 @@ APART = {
         (one.random(), one.random())[n] for n, one in enumerate(map(random.Random, [4, 4]))
     ],
     "other seeds of torch": lambda: of_two_torch(*[torch.Generator().manual_seed(s) for s in (4, 5)]),
+    "random ints": lambda: [random.Random(int(NUMPY.integers(2**62))).random() for _ in range(2)],
     "random seeds": lambda: [random.Random(PYTHON.getrandbits(64)).random() for _ in range(2)],
     "of the system": lambda: (OF_SYSTEM.random(), OF_SYSTEM.random()),
 }

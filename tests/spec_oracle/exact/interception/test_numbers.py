@@ -122,6 +122,9 @@ COINS = {
     "clip by short name": lambda p: np.clip(RNG.random(1), min=p)[0] == p,
     "item": lambda p: RNG.random((2, 2))[1, 0].item() < p,
     "float": lambda p: float(uniform()) < p,
+    "int": lambda p: isinstance(u := int(RNG.integers(2**53)), int) and u < p * 2**53,
+    "int of a product": lambda p: int(uniform() * 2**60) < int(p * 2**60) and int("11", 2) == 3,
+    "int, and bytes": lambda p: int(RNG.integers(2**53)) < p * 2**53 and int.from_bytes(b"\1", "big") == 1,
     "square root": lambda p: math.sqrt(uniform()) < math.sqrt(p),
     "logarithm": lambda p: math.log(uniform()) < math.log(p) and math.log(2, 4) == 0.5,
     "numpy double": lambda p: isinstance(u := np.float64(uniform()), np.float64) and u < p,
@@ -277,6 +280,8 @@ REFUSED = {
     "race of whole numbers": lambda: int(np.argmax(np.floor(RNG.gumbel(size=2) * 100))),
     "ties by rounding": lambda: RNG.integers(10_000) / 10_000 < 0.3,
     "bits of a generator": lambda: RNG.bit_generator.random_raw(),
+    "bytes of an int": lambda: int(RNG.integers(2**62)).to_bytes(8, "big"),
+    "rest of an int": lambda: int(RNG.integers(2**62)) % 7,
     "unknown of Random": lambda: random.Random(1).gauss(0, 1) < 0,
 }
 
@@ -287,9 +292,9 @@ def test_unsupported_operations_are_refused(name):
         enumerate_calls(REFUSED[name])
 
 
-def test_float_is_left_as_it_was():
-    call_law(lambda: float(uniform()) < 0.3, bool)
-    assert "float" not in globals()
+def test_float_and_int_are_left_as_they_were():
+    call_law(lambda: float(uniform()) < 0.3 and int(RNG.integers(2**62)) > 0, bool)
+    assert not {"float", "int"} & {*globals()}
 
 
 def filled_buffer():

@@ -35,6 +35,12 @@ def numpy_float():
     return number < 0.5 and type(number) is float
 
 
+def numpy_int():
+    """So has the name ``int``."""
+    number = int(np.random.default_rng().integers(2**62))
+    return number < 2**61 and type(number) is int
+
+
 KEPT = np.ones(3)
 
 
@@ -113,6 +119,7 @@ def unknown_container():
         (numpy_sort, "comparison"),
         (numpy_sum, "addition"),
         (numpy_float, "float"),
+        (numpy_int, "int"),
         (numpy_into_ordinary_array, "float"),
         (numpy_in_place, "divide"),
         (numpy_normal, "normal"),
