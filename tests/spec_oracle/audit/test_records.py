@@ -237,7 +237,7 @@ def test_a_sampled_failure_is_compared_once_enough_was_sampled():
     def accepts_all(tokens, draft_probs, target_probs, generator):
         last = float(generator.random())  # a number whose value is asked for: it cannot be traced
         rows = target_probs[:, -1].astype(np.float64).cumsum(axis=1)
-        uniforms = np.random.default_rng(int(last * 2**53)).random((len(rows), 1))
+        uniforms = np.random.default_rng(int(last * 2**53) % 2**40).random((len(rows), 1))
         bonus = (uniforms * rows[:, -1:] >= rows).sum(axis=1)
         return np.concatenate([tokens, bonus[:, None]], axis=1), np.full(len(tokens), tokens.shape[1])
 
