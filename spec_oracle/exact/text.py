@@ -106,13 +106,12 @@ def decoded_law(
         shortest = min(len(item.text) for item in pending)
         now = [item for item in pending if len(item.text) == shortest]
         pending = [item for item in pending if len(item.text) > shortest]
-        for items in _grouped(now, lambda item: instance.target.index(item.text)):
-            for _, item in calls.continued(items):
-                whole = _cut(item.text, num_tokens, stop_token)
-                if whole is None:
-                    pending.append(item)
-                else:
-                    law[np.ravel_multi_index(whole, (vocab,) * num_tokens)] += item.mass
+        for _, item in calls.continued(now):
+            whole = _cut(item.text, num_tokens, stop_token)
+            if whole is None:
+                pending.append(item)
+            else:
+                law[np.ravel_multi_index(whole, (vocab,) * num_tokens)] += item.mass
         pending = _merged(pending)
     expected = _expected(numbers, num_tokens, stop_token)
     return DecodedLaw(vocab, num_tokens, chosen.finish(law), expected)
@@ -130,11 +129,7 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     pending = [_OpenText((), fresh_state(verifier, 1), 1.0)]
     means = []
     for _ in range(num_calls):
-        emitted = [
-            (after, len(after.text) - len(item.text))
-            for items in _grouped(pending, lambda item: item.text)
-            for item, after in calls.continued(items)
-        ]
+        emitted = [(after, len(after.text) - len(item.text)) for item, after in calls.continued(pending)]
         means.append(float(sum(item.mass * length for item, length in emitted)))
         order = instance.target.order  # nothing before the last tokens matters to what follows
         pending = _merged([_OpenText(item.text[-order:], item.state, item.mass) for item, _ in emitted])
@@ -206,15 +201,16 @@ class _FurtherCalls:
         self.zero = chosen.prepare(instance.target.levels[0][:1, 0])[0] * 0
 
     def continued(self, items: Sequence[_OpenText]) -> Iterator[tuple[_OpenText, _OpenText]]:
-        """Yield each of ``items``, which share their last tokens, with every continuation by one call."""
-        last = self._instance.target.index(items[0].text)
-        keys = [(last, _rounded(item.state)) for item in items]
-        new = {key: item.state for key, item in zip(keys, items, strict=True) if key not in self._found}
-        if new:
-            self._found |= zip(new, self._run(items[0].text, [*new.values()]), strict=True)
-        for item, key in zip(items, keys, strict=True):
-            for added in self._found[key]:
-                yield item, _OpenText(item.text + added.text, added.state, item.mass * added.mass)
+        """Yield each of ``items`` with every continuation by one call."""
+        for alike in _grouped(items, lambda item: self._instance.target.index(item.text)):
+            last = self._instance.target.index(alike[0].text)
+            keys = [(last, _rounded(item.state)) for item in alike]
+            new = {key: item.state for key, item in zip(keys, alike, strict=True) if key not in self._found}
+            if new:
+                self._found |= zip(new, self._run(alike[0].text, [*new.values()]), strict=True)
+            for item, key in zip(alike, keys, strict=True):
+                for added in self._found[key]:
+                    yield item, _OpenText(item.text + added.text, added.state, item.mass * added.mass)
 
     def _run(self, text: Context, states: Sequence[State]) -> list[list[_OpenText]]:
         """Run one call after ``text`` in each of the states; return what it adds, with its probability."""

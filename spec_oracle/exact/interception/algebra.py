@@ -22,7 +22,7 @@ from spec_oracle.exact.interception.run import MOST_GUARDED, current_run
 from spec_oracle.exact.interception.symbols import INT, Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import NEGLIGIBLE
 
-__all__ = ["FUNCTIONS", "decided", "truncate"]
+__all__ = ["FUNCTIONS", "decided", "decided_if_short", "truncate"]
 
 _FEW = 64
 """Integer parts are decided at once if there are so few; so the fractional part can be traced, too."""

@@ -235,9 +235,9 @@ def test_a_sampled_failure_is_compared_once_enough_was_sampled():
     """Code that cannot be traced breaks for good: few samples show that, and more show how much."""
 
     def accepts_all(tokens, draft_probs, target_probs, generator):
-        last = float(generator.random())  # a number whose value is asked for: it cannot be traced
+        seed = int(generator.integers(2**62)) % 2**40  # the remainder of a random number is not traced
         rows = target_probs[:, -1].astype(np.float64).cumsum(axis=1)
-        uniforms = np.random.default_rng(int(last * 2**53) % 2**40).random((len(rows), 1))
+        uniforms = np.random.default_rng(seed).random((len(rows), 1))
         bonus = (uniforms * rows[:, -1:] >= rows).sum(axis=1)
         return np.concatenate([tokens, bonus[:, None]], axis=1), np.full(len(tokens), tokens.shape[1])
 
