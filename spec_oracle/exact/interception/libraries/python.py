@@ -4,9 +4,10 @@ The methods of `random.Random` are replaced wherever an object was made.
 
 ``float(u)``, ``np.float32(u)`` and ``math.log(u)`` have to return a number, so they ask a symbol for its
 value, which is refused. Where foreign code calls them, their names are given another meaning in its
-namespace, and in those of numpy and `math`, and the code is traced anew. So is ``int(u)``, of a long range:
-most are seeds. The stand-in of a type is a class as the type is: for ``isinstance``, as a dtype. Only
-``type(x) is float`` would see the difference; code that asks this is left alone.
+namespace, and in those of numpy and `math`, and the code is traced anew. ``int(u)`` returns a random number
+in the same way where u has a long range, as seeds have; in a short one it is decided. The stand-in of a type
+is a class as the type is: for ``isinstance``, as a dtype. Only ``type(x) is float``, or ``is int``, would see
+the difference; code that asks this is left alone.
 """
 
 import builtins
@@ -210,9 +211,7 @@ _OF_MATH: Final = ("exp", "log1p", "log2", "log10", "expm1", "sqrt")
 _STAND_INS: Final[dict[str, dict[Hashable, object]]] = {
     FLOAT: {
         **{real: _stand_in_for(real) for real in (float, np.float32, np.float64)},
-        **{
-            getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")
-        },
+        **{getattr(math, name): _of_math(name) for name in _OF_MATH},
         math.log: _log,
     },
     INT: {int: _stand_in_for(int)},
