@@ -134,7 +134,8 @@ def showing_progress(console: Console | None = None) -> Iterator[Tell]:
     finally:
         later.cancel()
         later.join()
-        bar.stop()
+        if bar.live.is_started:  # else older versions of rich write an empty line
+            bar.stop()
         ended.set()
         if repeating.is_alive():
             repeating.join()

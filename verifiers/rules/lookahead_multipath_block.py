@@ -45,6 +45,7 @@ from verifiers.arrays import (
     pick,
     pick_each,
     positive_part,
+    unfilled,
     working_rows,
     zeros,
 )
@@ -350,7 +351,7 @@ def independent_paths(drafts: Drafts, places: Places, start: Array) -> Array:
         path[:, place] = xp.where(begins, rank, xp.where(follows, path[request, draft], ENDED))
         depth[:, place] = xp.where(begins, 0, kept(path[:, place] >= 0, depth[request, draft] + 1))
     size = (drafts.batch, max(1, 1 + int(xp.max(path))) + 1, 1 + int(xp.max(depth)) + (depth.shape[1] == 0))
-    ways = xp.zeros(size, dtype=path.dtype, device=path.device) + ENDED
+    ways = filled(unfilled(size, path), ENDED)
     at = arange_like(path, drafts.places)[None, :] + 0 * path
     ways[request[:, None], path, kept(path >= 0, depth)] = at  # those on no path come last
     return ways[:, :-1]

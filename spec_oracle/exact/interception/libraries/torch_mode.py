@@ -226,7 +226,7 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             return _WAYS_OUT[func](*args, **kwargs)
         if func in _MAKERS:
             return _made(func, *args, **kwargs)
-        if types and func in _INDEXING:
+        if func in _INDEXING:
             args = (args[0], _place(args[1]), *args[2:])
         if func in _READERS:
             settle(args[0], f"torch.Tensor.{func.__name__}")
