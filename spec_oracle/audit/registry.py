@@ -14,6 +14,7 @@ before it is loaded: `Known.why_unavailable` and `Known.version` look at what is
 `Known.load` imports it.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -51,7 +52,8 @@ class Known:
     class that makes one. With ``options``, which may be empty, it is a function that is called with them, and
     returns such a subject, or engines by name. ``package`` is the distribution under audit; ``requires`` are
     modules that must be importable, ``install`` the command that makes them so. Code that is read out of a
-    pinned ``wheel`` is not installed. ``broken`` is the reason why it cannot be used, whatever is installed.
+    pinned ``wheel`` is not installed; what is installed must be of version ``since`` or later. ``broken`` is
+    the reason why it cannot be used, whatever is installed.
 
     ``rule`` is the verifier in `verifiers` whose distribution it declares; drafts shorter than ``block_from``
     tokens are verified by the token rule. ``declared_lossy`` is the reason why it does not promise the
@@ -70,6 +72,7 @@ class Known:
     options: Mapping[str, object] | None = None
     requires: tuple[str, ...] = ()
     install: str = ""
+    since: str = ""
     wheel: Pinned | None = None
     rule: str = ""
     block_from: int = 1
@@ -106,6 +109,8 @@ class Known:
             return self.broken
         if missing:
             return f"{', '.join(missing)} not installed: {self.install}"
+        if self.since and _numbers(installed := installed_version(self.package)) < _numbers(self.since):
+            return f"{self.package} {installed} does not have it yet, {self.since} has: {self.install}"
         if self.wheel is not None and not self.wheel.is_fetched:
             return f"{self.wheel.package} {self.wheel.version} not fetched: {self.install}"
         return ""
@@ -129,6 +134,11 @@ class Known:
         module, _, attribute = self.loader.partition(":")
         loaded = getattr(import_module(module), attribute)
         return loaded if self.options is None else loaded(**self.options)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, without what marks it as one before a release."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def names() -> tuple[str, ...]:

@@ -90,14 +90,17 @@ def _ascend(kind: str, notes: str = "") -> Known:
     return _sampler("vllm_ascend:load", f"vllm-ascend-{kind}", named, options, ". ".join(described))
 
 
-def _transformers(name: str, weight: float | None, expected: Mapping[str, str], **facts: Any) -> Known:
+def _transformers(
+    name: str, weight: float | None, expected: Mapping[str, str], since: str = "", **facts: Any
+) -> Known:
     return Known(
         name,
         f"{_ADAPTERS}.samplers.hugging_face:load",
         "transformers",
         {"ensemble_weight": weight},
         requires=("torch", "transformers"),
-        install="pip install transformers",
+        install="pip install --upgrade transformers",
+        since=since,
         rule="token",
         expected=expected,
         function="transformers.generation.utils._speculative_sampling",
@@ -112,7 +115,9 @@ _CHAIN = "sglang:load_chain"
 
 SAMPLERS = (
     _transformers("transformers", None, _ZERO, notes="batch of one"),
-    _transformers("transformers-ensemble", 0.5, _BAD_INPUT, declared_lossy=_MIXED, at_most={"joint": 0.51}),
+    _transformers(
+        "transformers-ensemble", 0.5, _BAD_INPUT, "5.9.0", declared_lossy=_MIXED, at_most={"joint": 0.51}
+    ),
     _sampler("vllm_v0:load_rejection", "vllm-v0", "token", {"version": ""}, _V0_NOTES),
     _sampler("vllm_v0:load_rejection", "vllm-v0@0.6.6.post1", "token", {"version": "0.6.6.post1"}),
     _sampler(

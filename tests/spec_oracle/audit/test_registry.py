@@ -7,7 +7,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, audit, registry
-from spec_oracle.audit.registry import known, listed, names
+from spec_oracle.audit.registry import Known, known, listed, names
 from spec_oracle.errors import EngineError, InvalidInputError
 from spec_oracle.third_party.samplers.wheels import FOLDER_VARIABLE
 
@@ -111,3 +111,14 @@ def test_the_registry_imports_no_engine():
         "assert not {'torch', 'transformers', 'triton', 'jax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("since", "reason"), [("1.26.0", ""), ("10.0.0rc1", "does not have it yet, 10.0.0rc1 has")]
+)
+def test_a_version_that_does_not_have_the_code_yet_is_a_reason(since, reason):
+    subject = Known(
+        "fast-decoder", "fast_decoder:verify", "numpy", install="pip install --upgrade numpy", since=since
+    )
+    assert reason in subject.why_unavailable
+    assert bool(reason) == bool(subject.why_unavailable)
