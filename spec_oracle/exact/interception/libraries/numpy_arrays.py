@@ -29,7 +29,7 @@ from spec_oracle.exact.interception.libraries.numpy_memory import GuardedArray
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.sources import alike
-from spec_oracle.exact.interception.symbols import Scalar, Symbol, any_symbol
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, any_symbol
 from verifiers.arrays import Array
 
 DType: TypeAlias = np.dtype[Any]
@@ -174,13 +174,18 @@ def converted(array: Array, dtype: DType) -> Array:
     if not has_symbols(objects) or dtype.hasobject:
         return objects.astype(dtype)
     if dtype.kind in "iu":
-        objects = np.asarray(np.frompyfunc(truncate, 1, 1)(objects), dtype=object)
+        objects = np.asarray(np.frompyfunc(_whole, 1, 1)(objects), dtype=object)
         return passing_for(objects, dtype) if has_symbols(objects) else objects.astype(dtype)
     if dtype.kind == "b":
         return objects.astype(bool)
     if dtype not in HOLDING:
         current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
+
+
+def _whole(value: Scalar) -> Scalar:
+    """Return the integer part; of an integer that is not decided yet, itself."""
+    return value if type(value) is Pending else truncate(value)
 
 
 def drawn(
@@ -328,12 +333,23 @@ def _races(scores: Array, axis: int | None, out: Array, *, largest: bool, keepdi
         return (np.argmax if largest else np.argmin)(as_numbers(scores), axis, out, keepdims=keepdims)
     if out is not None:
         current_run().cannot_trace("race", "winners would be written into an ordinary array")
-    winners = places(_rows(scores, axis), largest=largest, none_wins=True)[..., 0].astype(np.int64)
+    rows = _rows(scores, axis)
+    pending = places(rows, largest=largest, none_wins=True)[..., 0]
+    # Of rows that share noise one winner at most can be decided: the one that is used.
+    winners = passing_for(pending, np.int64) if _share_noise(rows) else pending.astype(np.int64)
     if axis is None:
         winners = winners.reshape((1,) * scores.ndim if keepdims else ())
     elif keepdims:
         winners = np.expand_dims(winners, axis)
     return winners[()]
+
+
+def _share_noise(rows: Objects) -> bool:
+    """Whether a noise stands in two rows of an object array [..., n]."""
+    draws = [
+        {score.draw for score in row if type(score) is Noise} for row in rows.reshape(-1, rows.shape[-1])
+    ]
+    return len(set().union(*draws)) < sum(map(len, draws))
 
 
 def _searchsorted(a: Array, v: Array, side: str = "left", sorter: Array = None) -> Array:

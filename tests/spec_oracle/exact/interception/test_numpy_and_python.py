@@ -51,6 +51,36 @@ def test_every_way_to_draw_a_token(name):
     assert law(DRAWS[name]) == pytest.approx(LAW, abs=1e-14)
 
 
+ROWS = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+
+
+def winners():
+    """Winners of two races that share their noise, as vLLM's replacements of one request."""
+    return (ROWS / RNG.exponential(size=3)).argmax(axis=1)
+
+
+def stored():
+    tokens = np.full(3, -1)
+    tokens[:2] = np.array([7, 7])
+    tokens[np.array([1])] = winners()[np.array([False, True])]
+    return tokens[1]
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        lambda: winners()[1],
+        lambda: winners().astype(np.int32)[1],
+        lambda: np.where([True, False], 7, winners())[1],
+        lambda: np.take_along_axis(winners()[None], np.array([[1]]), 1)[0, 0],
+        stored,
+    ],
+    ids=["indexed", "converted", "chosen by where", "taken along an axis", "stored"],
+)
+def test_one_of_several_winners_of_shared_noise_may_be_used(used):
+    assert law(used) == pytest.approx(dict(enumerate(ROWS[1])))
+
+
 def test_integers_are_uniform():
     third = pytest.approx({0: 1 / 3, 1: 1 / 3, 2: 1 / 3})
     assert law(lambda: RNG.integers(3)) == third

@@ -94,6 +94,13 @@ def shared_noise_used_twice():
     return (WEIGHTS / noise).argmax(), (WEIGHTS.flip(0) / noise).argmax()
 
 
+def numpy_shared_noise_used_twice():
+    winners = (np.array([[0.2, 0.8], [0.7, 0.3]]) / np.random.default_rng(0).exponential(size=2)).argmax(
+        axis=1
+    )
+    return winners[0], winners[1]
+
+
 def winning_score():
     noise = torch.empty(3, dtype=torch.float64).exponential_()
     return (WEIGHTS / noise).max(dim=0).values < 1
@@ -131,6 +138,7 @@ def unknown_container():
         (torch_randn, "randn"),
         (torch_accumulate, "index_put"),
         (shared_noise_used_twice, "race"),
+        (numpy_shared_noise_used_twice, "race"),
         (winning_score, "comparison"),
         (noise_compared_then_raced, "race"),
         (returned_noise, "return value"),
