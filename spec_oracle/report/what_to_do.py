@@ -61,6 +61,9 @@ _RUN_JOINT: Final = "run joint, too: of the checks that ran none judges the dist
 _MORE: Final = 4
 """So many times the budget is the next one to try, where no check knows which should do."""
 
+_RAISED: Final = "raised "  # How the detail of a check begins that ended with an exception.
+_MEND: Final = "mend what raises, or how it is called"
+
 _IF_SO: Final = ("--only", "--assume-speculating")
 """Options that declare something."""
 
@@ -96,14 +99,16 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
         form = _CONTRACTS.get(subject.kind, "").format(subject, _place(subject))
         if "_adapter:" in subject.subject:  # it is one that was written so
             form = form.partition(", or let")[0]
-        is_raised = first.detail.startswith("raised ")
+        is_raised = first.detail.startswith(_RAISED)
         asked = f"{'do' if subject.kind == 'rule' else 'return'} what the contract asks for"
-        asked = "mend what raises, or how it is called" if is_raised else asked
+        asked = _MEND if is_raised else asked
         return command_for(subject, command, do.split()) if do else f"{asked}{form}"
     if first.status is Status.FAILED or _raised(first):
         return _look(subject, first, do if is_record else "")
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
+    if first.detail.startswith(_RAISED) and not do:
+        return f"{_MEND}; {_asked(first)}"
     return _next_command(subject, checks, command) or _asked(first)
 
 

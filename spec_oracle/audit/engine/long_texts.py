@@ -39,9 +39,9 @@ from spec_oracle.statistics.long_completions import (
     proposed_along,
 )
 
-# Tokens of the completions of `long-texts`, halved down to the least where an engine raises.
+# Tokens of the completions of `long-texts`; fewer where an engine raises.
 ENGINE_LONG_TOKENS: Final = 320
-ENGINE_LONG_LEAST: Final = 20
+ENGINE_LONG_LEAST: Final = 20  # Completions that are shorter on average are not long.
 ENGINE_LONG_PILOT: Final = 16  # Completions after which it is seen whether they are that long on average.
 ENGINE_LONG_COUNT: Final = 400  # So many of them at most.
 ENGINE_LONG_TV: Final = 0.3  # TV of a token that they must detect.
@@ -53,7 +53,7 @@ ENGINE_LONG_OVERRUN: Final = 2
 ENGINE_MIDDLE_TOKENS: Final = 24
 ENGINE_MIDDLE_COUNT: Final = 4000
 ENGINE_MIDDLE_SHARE: Final = 0.3
-# The least mean of these: more tokens than `calls` judges of every engine.
+# The least mean of these, and the least room of an engine: more tokens than `calls` judges of every engine.
 ENGINE_MIDDLE_LEAST: Final = effort.ENGINE_SAMPLED_TOKENS
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.
@@ -264,11 +264,11 @@ class _Read:
         while True:
             if self.refused is not None:
                 room = self.room if self.refused - self.room <= 1 else (self.room + self.refused) // 2
-                self.length = min(self.phase.tokens, max(room - prompt, ENGINE_LONG_LEAST))
+                self.length = min(self.phase.tokens, max(room - prompt, ENGINE_MIDDLE_LEAST))
             try:
                 found = self._of_length(case, number)
             except SubjectRaisedError as error:
-                if self.length <= ENGINE_LONG_LEAST:
+                if self.length <= ENGINE_MIDDLE_LEAST:
                     raise
                 if self.refused is None:
                     self.notes.append(f"long-texts: no completions of {self.length} tokens: {error}")

@@ -249,6 +249,11 @@ def test_every_open_check_has_its_step():
     assert next_steps(one(raised)) == [what_to_do(one(raised))]
 
 
+def test_the_exception_that_ended_a_check_is_to_be_mended():
+    raised = undecided("raised ValueError: longer than 12 (at engine.py:142)")
+    assert what_to_do(one(raised)).startswith("mend what raises, or how it is called; `spec-oracle explain ")
+
+
 def test_the_other_steps_of_a_lossy_subject_wait_for_the_first():
     subject = one(failed("batch"), BAD_INPUT, SLOW, verdict=SubjectVerdict.LOSSY)
     assert next_steps(subject) == [what_to_do(subject)]

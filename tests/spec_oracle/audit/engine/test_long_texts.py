@@ -222,6 +222,50 @@ def test_engines_with_less_room_are_judged_on_shorter_completions():
     assert "no completions of 320 tokens: " in found.remarks.notes[0]
 
 
+class TwelveTokens(EndsABlock):
+    """Has room for twelve tokens, as toy models with few positions; every draft is accepted from ``late`` on."""
+
+    late = 1000
+
+    def target(self, context, emitted):
+        text = [*context, *emitted]
+        return self.draft_probs(text) if len(text) > self.late else self.next_token_probs(text)
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if len(prompt) + max_new_tokens > 12:
+            raise ValueError("longer than 12")
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+class LateInTwelveTokens(TwelveTokens):
+    late = 7
+
+
+@pytest.mark.parametrize(
+    ("engine", "status"), [(TwelveTokens, Status.PASSED), (LateInTwelveTokens, Status.FAILED)]
+)
+def test_engines_with_room_for_a_few_tokens_are_judged_on_these(engine, status):
+    found = judged(engine())
+    assert found.status is status
+    assert found.remarks.scope[0].startswith("completions of up to 11 tokens")
+    assert "no completions of 24 tokens: raised ValueError: longer than 12" in found.remarks.notes[0]
+
+
+class RaisesSoon(engines.Right):
+    """Raises behind its third token."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if max_new_tokens > 3:
+            raise ValueError("too long")
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+def test_engines_with_room_for_less_than_that_are_left_open():
+    found = judged(RaisesSoon())
+    assert found.status is Status.INCONCLUSIVE
+    assert found.detail.startswith("raised ValueError: too long")
+
+
 class Forbidden(engines.Right):
     """Its rows rule a token out that it draws."""
 
