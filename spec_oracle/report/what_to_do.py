@@ -107,8 +107,6 @@ def what_to_do(subject: SubjectReport, command: str = "") -> str:
         return _look(subject, first, do if is_record else "")
     if first.known:
         return f"remove {', '.join(check.name for check in checks if check.known)} from expected-failures"
-    if first.detail.startswith(_RAISED) and not do:
-        return f"{_MEND}; {_asked(first)}"
     return _next_command(subject, checks, command) or _asked(first)
 
 
@@ -117,7 +115,8 @@ def _raised(check: CheckResult) -> bool:
 
 
 def _asked(check: CheckResult) -> str:
-    return f"`spec-oracle explain {check.name}` says what is asked"
+    is_raised = check.status is not Status.FAILED and check.detail.startswith(_RAISED)
+    return f"{_MEND}; " * is_raised + f"`spec-oracle explain {check.name}` says what is asked"
 
 
 def _look(subject: SubjectReport, check: CheckResult, then: str = "") -> str:

@@ -223,7 +223,7 @@ def test_engines_with_less_room_are_judged_on_shorter_completions():
 
 
 class TwelveTokens(EndsABlock):
-    """Has room for twelve tokens, as toy models with few positions; every draft is accepted from ``late`` on."""
+    """Has room for twelve tokens, as toy models do; from ``late`` on it accepts all drafts."""
 
     late = 1000
 
