@@ -10,14 +10,15 @@ sum, is 5 r at most. Over the tokens of a completion these add up
 (`spec_oracle.audit.engine.tracer`).
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
-1e-2 for narrower types. Of rows in float32, or in float64 with the marks of it, up to r counts as rounding:
+1e-2 for narrower types, of rows or of weights that the engine holds. Of rows in float32, or in float64 with the marks of it, up to r counts as rounding:
 twice what one row explains. Rows in float64 keep the least tolerance of the subject. Where an engine gives
 the same row in two ways, and these differ, twice that difference counts, as long as it can be rounding at
 all. Beyond what counts, and up to 5 r, nobody can know: softmax in float64 of logits in float32 has no mark.
 That is neither passed nor called lossy, and samples could not show it: 1e-5 takes some 10^11 of them.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -48,6 +49,11 @@ _MARK: Final = 1e-10
 """Rows of float64 sum to 1, and repeat, up to less."""
 
 _NARROW: Final = ("float16", "bfloat16", "float8")
+
+_DEPTH: Final = 3
+"""How deep tensors are looked for in what an engine holds."""
+_HELD: Final = 256
+"""So many attributes, or elements, of one object are looked at."""
 
 _LIKELY: Final = 3
 _ASKED: Final = 2, 6
@@ -118,18 +124,42 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
             apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
     way, most = max(apart.items(), key=lambda item: item[1])
     types = sorted({_type_of(row) for row in returned})
-    is_narrow = any(one.startswith(_NARROW) for one in types)
+    held = "" if any(one.startswith(_NARROW) for one in types) else narrow_type_of(code.engine)
+    is_narrow = bool(held) or any(one.startswith(_NARROW) for one in types)
     stated = FLOAT32 if is_narrow or "float32" in types or most > _MARK else 0.0
     a_token = max(least, stated, 2 * most if most <= MOST else 0.0)
     is_float64 = not stated and again > 0  # computed twice, it differs by rounding of float64 only
     seen = f", and {way.format(f'{most:.1e}')}" if most > _MARK else ""
     relative = 0.0 if is_float64 else NARROWER if is_narrow else FLOAT32
+    weights = f", of weights in {held}" if held else ""
     return Rounding(
         a_token,
         unsure=max(a_token, APART * relative, 2 * most),
-        why=f"next_token_probs returns {' and '.join(types)}{seen}",
+        why=f"next_token_probs returns {' and '.join(types)}{weights}{seen}",
         is_assumed=a_token > least,
     )
+
+
+def narrow_type_of(engine: object, depth: int = _DEPTH) -> str:
+    """Return the narrow number type of tensors that an engine holds, "" where none is found.
+
+    Models in bfloat16 return float32 rows as a rule, by a softmax in float32: the rows do not show the type.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or depth < 0 or isinstance(engine, str | bytes | int | float):
+        return ""
+    if isinstance(engine, torch.Tensor):
+        name = _type_of(engine)
+        return name if name.startswith(_NARROW) else ""
+    if isinstance(engine, torch.nn.Module):
+        return next((name for one in engine.parameters() if (name := narrow_type_of(one))), "")
+    if isinstance(engine, Mapping):
+        held = list(engine.values())
+    elif isinstance(engine, list | tuple):
+        held = list(engine)
+    else:
+        held = list(getattr(engine, "__dict__", {}).values())
+    return next((name for one in held[:_HELD] if (name := narrow_type_of(one, depth - 1))), "")
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:

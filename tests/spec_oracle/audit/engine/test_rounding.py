@@ -193,6 +193,38 @@ def test_rows_in_bfloat16_are_read():
     assert found.unsure >= 1e-3
 
 
+class OfWeights(SteppingEngine):
+    """Holds weights in a number type, as a model does; its rows are a softmax in float32."""
+
+    def __init__(self, dtype, moved=0.0):
+        torch = pytest.importorskip("torch")
+        super().__init__(target=lambda context: moved_by(moved, TARGET(context)))
+        model = torch.nn.Linear(2, 2).to(getattr(torch, dtype))
+        self.parts = {"target": [model], "draft": torch.zeros(2)}
+
+    def next_token_probs(self, context):
+        return np.asarray(TARGET(context), dtype=np.float32)
+
+
+def moved_by(share, row):
+    """Return a row of which a share of the first token's probability is the last token's."""
+    return [row[0] * (1 - share), *row[1:-1], row[-1] + row[0] * share]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "moved", "verdict"),
+    [
+        ("bfloat16", 0.01, SubjectVerdict.INCONCLUSIVE),
+        ("float32", 0.01, SubjectVerdict.LOSSY),
+        ("bfloat16", 0.7, SubjectVerdict.LOSSY),
+    ],
+)
+def test_weights_in_bfloat16_leave_open_what_may_be_their_rounding(dtype, moved, verdict):
+    found = audited(OfWeights(dtype, moved))
+    assert found.verdict is verdict
+    assert ("of weights in bfloat16" in str(measured(OfWeights(dtype)))) == (dtype == "bfloat16")
+
+
 def test_twice_the_difference_of_two_ways_bounds_rounding():
     engine = summed(Measured, offset=30.0)
     along = engine.rows_along((0,), (1, 2, 0, 1, 2, 0))
