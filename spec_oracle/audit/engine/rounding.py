@@ -10,7 +10,8 @@ sum, is 5 r at most. Over the tokens of a completion these add up
 (`spec_oracle.audit.engine.tracer`).
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
-1e-2 for narrower types, of rows or of weights that the engine holds. Of rows in float32, or in float64 with the marks of it, up to r counts as rounding:
+1e-2 for narrower types, of rows or of weights that the engine holds. Of rows in float32, or in float64 with
+the marks of it, up to r counts as rounding:
 twice what one row explains. Rows in float64 keep the least tolerance of the subject. Where an engine gives
 the same row in two ways, and these differ, twice that difference counts, as long as it can be rounding at
 all. Beyond what counts, and up to 5 r, nobody can know: softmax in float64 of logits in float32 has no mark.
