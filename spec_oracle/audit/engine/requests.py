@@ -21,7 +21,7 @@ from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.tracer import Asked, EngineRequest, asked_of, traced
 from spec_oracle.audit.experiment import Experiment
-from spec_oracle.audit.results import CheckResult, LawResult, WrongCompletion, remarked
+from spec_oracle.audit.results import Cause, CheckResult, LawResult, WrongCompletion, remarked
 from spec_oracle.audit.sampling import Effort, OutcomeCells
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode
@@ -130,13 +130,13 @@ class Requests:
 
     def noted(self, result: LawResult, notes: Sequence[str] = ()) -> LawResult:
         """Return the result with what counts as rounding, and with ``notes`` and those on rounding."""
-        remarks, line = result.remarks, str(self.rounding)
-        if result.cause is not None:
-            notes = (*notes, *self.rounding.notes)
-        elif self.rounding.is_assumed:
+        remarks, line, do = result.remarks, str(self.rounding), result.remarks.do
+        if result.cause is not None or self.rounding.is_assumed:
             notes = (*notes, line)
-        every = dict.fromkeys((*remarks.notes, *notes))
-        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=(*every,)))
+        if result.cause is Cause.UNDECIDED and self.rounding.doubt in result.detail:
+            do = do or self.rounding.step
+        every = (*dict.fromkeys((*remarks.notes, *notes)),)
+        return replace(result, remarks=replace(remarks, scope=(*remarks.scope, line), notes=every, do=do))
 
 
 def sampled_instead(

@@ -11,11 +11,11 @@ sum, is 5 r at most. Over the tokens of a completion these add up
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
 1e-2 for narrower types, of rows or of weights that the engine holds. Of rows in float32, or in float64 with
-the marks of it, up to r counts as rounding:
-twice what one row explains. Rows in float64 keep the least tolerance of the subject. Where an engine gives
-the same row in two ways, and these differ, twice that difference counts, as long as it can be rounding at
-all. Beyond what counts, and up to 5 r, nobody can know: softmax in float64 of logits in float32 has no mark.
-That is neither passed nor called lossy, and samples could not show it: 1e-5 takes some 10^11 of them.
+the marks of it, up to r counts as rounding: twice what one row explains. Rows in float64 keep the least
+tolerance of the subject. Where an engine gives the same row in two ways, and these differ, twice that
+difference counts, as long as it can be rounding at all. Beyond what counts, and up to 5 r, nobody can know:
+softmax in float64 of logits in float32 has no mark. That is neither passed nor called lossy, and samples
+could not show it: 1e-5 takes some 10^11 of them.
 """
 
 import sys
@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -87,14 +88,15 @@ class Rounding:
         return f"{told}, up to {self.a_token:.1e} counts as such"
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What counts as rounding and why, and how to know it better, for what it leaves in doubt."""
+    def step(self) -> str:
+        """How to know what is rounding."""
+        if self.unsure > MOST:
+            return (
+                "let the engine compute in float32 or float64: then rounding is told from a defect"
+            )
         return (
-            str(self),
-            (
-                "to know what is rounding, return probabilities in the number type in which the engine "
-                "computes, show those of verification by rows_along, or compute in float64"
-            ),
+            "to know what is rounding, return probabilities in the number type in which the engine computes, "
+            "show those of verification by rows_along, or compute in float64"
         )
 
 
@@ -141,26 +143,32 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
     )
 
 
-def narrow_type_of(engine: object, depth: int = _DEPTH) -> str:
-    """Return the narrow number type of tensors that an engine holds, "" where none is found.
+def narrow_type_of(engine: object) -> str:
+    """Return the narrow number type of tensors that an engine, its class or its module holds, or "".
 
     Models in bfloat16 return float32 rows as a rule, by a softmax in float32: the rows do not show the type.
     """
+    kind = type(engine)
+    around = {**vars(sys.modules.get(kind.__module__, object)), **vars(kind)}
+    return _narrow_type_in(engine, _DEPTH) or _narrow_type_in(around, _DEPTH)
+
+
+def _narrow_type_in(holder: object, depth: int) -> str:
     torch = sys.modules.get("torch")
-    if torch is None or depth < 0 or isinstance(engine, str | bytes | int | float):
+    if torch is None or depth < 0 or isinstance(holder, str | bytes | int | float | type | ModuleType):
         return ""
-    if isinstance(engine, torch.Tensor):
-        name = _type_of(engine)
+    if isinstance(holder, torch.Tensor):
+        name = _type_of(holder)
         return name if name.startswith(_NARROW) else ""
-    if isinstance(engine, torch.nn.Module):
-        return next((name for one in engine.parameters() if (name := narrow_type_of(one))), "")
-    if isinstance(engine, Mapping):
-        held = list(engine.values())
-    elif isinstance(engine, list | tuple):
-        held = list(engine)
+    if isinstance(holder, torch.nn.Module):
+        held, depth = [*holder.parameters()], _DEPTH
+    elif isinstance(holder, Mapping):
+        held = list(holder.values())[:_HELD]
+    elif isinstance(holder, list | tuple):
+        held = list(holder[:_HELD])
     else:
-        held = list(getattr(engine, "__dict__", {}).values())
-    return next((name for one in held[:_HELD] if (name := narrow_type_of(one, depth - 1))), "")
+        held = list(getattr(holder, "__dict__", {}).values())[:_HELD]
+    return next((name for one in held if (name := _narrow_type_in(one, depth - 1))), "")
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:

@@ -16,6 +16,7 @@ from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.engine.rounding import APART, FLOAT32, MOST, rounding_of
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.contracts.engine import EngineCode, NoLawError
+from spec_oracle.report.what_to_do import what_to_do
 from tests.strategies import by_day
 from tests.subjects import checks_of
 
@@ -122,7 +123,7 @@ def test_a_softmax_in_float64_of_logits_in_float32_is_undecided():
     assert statuses(found, "joint", "calls", "batch") == {Status.INCONCLUSIVE}
     calls = checks_of(found)["calls"]
     assert "cannot be told from rounding" in calls.detail
-    assert any("show those of verification by rows_along" in note for note in found.remarks.notes)
+    assert "show those of verification by rows_along" in what_to_do(found)
 
 
 @dataclass
@@ -222,6 +223,8 @@ def moved_by(share, row):
 def test_weights_in_bfloat16_leave_open_what_may_be_their_rounding(dtype, moved, verdict):
     found = audited(OfWeights(dtype, moved))
     assert found.verdict is verdict
+    is_open = verdict is SubjectVerdict.INCONCLUSIVE
+    assert what_to_do(found).startswith("let the engine compute in float32") == is_open
     assert ("of weights in bfloat16" in str(measured(OfWeights(dtype)))) == (dtype == "bfloat16")
 
 
