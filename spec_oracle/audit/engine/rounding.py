@@ -91,9 +91,7 @@ class Rounding:
     def step(self) -> str:
         """How to know what is rounding."""
         if self.unsure > MOST:
-            return (
-                "let the engine compute in float32 or float64: then rounding is told from a defect"
-            )
+            return "let the engine compute in float32 or float64: then rounding is told from a defect"
         return (
             "to know what is rounding, return probabilities in the number type in which the engine computes, "
             "show those of verification by rows_along, or compute in float64"
