@@ -19,7 +19,7 @@ could not show it: 1e-5 takes some 10^11 of them.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -160,7 +160,7 @@ def _narrow_type_in(holder: object, depth: int) -> str:
         return name if name.startswith(_NARROW) else ""
     if isinstance(holder, torch.nn.Module):
         held, depth = [*holder.parameters()], _DEPTH
-    elif isinstance(holder, Mapping):
+    elif isinstance(holder, dict):
         held = list(holder.values())[:_HELD]
     elif isinstance(holder, list | tuple):
         held = list(holder[:_HELD])

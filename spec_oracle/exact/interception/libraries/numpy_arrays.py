@@ -346,9 +346,10 @@ def _races(scores: Array, axis: int | None, out: Array, *, largest: bool, keepdi
 
 def _share_noise(rows: Objects) -> bool:
     """Whether a noise stands in two rows of an object array [..., n]."""
-    draws = [
-        {score.draw for score in row if type(score) is Noise} for row in rows.reshape(-1, rows.shape[-1])
-    ]
+    each = rows.reshape(-1, rows.shape[-1])
+    if len(each) == 1:
+        return False
+    draws = [{score.draw for score in row if type(score) is Noise} for row in each]
     return len(set().union(*draws)) < sum(map(len, draws))
 
 
