@@ -109,7 +109,8 @@ class Known:
             return self.broken
         if missing:
             return f"{', '.join(missing)} not installed: {self.install}"
-        if self.since and _numbers(installed := installed_version(self.package)) < _numbers(self.since):
+        installed = _installed(self.package) if self.since else None
+        if installed and _numbers(installed) < _numbers(self.since):
             return f"{self.package} {installed} does not have it yet, {self.since} has: {self.install}"
         if self.wheel is not None and not self.wheel.is_fetched:
             return f"{self.wheel.package} {self.wheel.version} not fetched: {self.install}"
@@ -122,10 +123,7 @@ class Known:
             return None
         if self.wheel is not None:
             return self.wheel.version
-        try:
-            return installed_version(self.package)
-        except PackageNotFoundError:
-            return None
+        return _installed(self.package)
 
     def load(self) -> Any:
         """Import it; raises `EngineError` with the reason, in one line, when it is not available."""
@@ -134,6 +132,14 @@ class Known:
         module, _, attribute = self.loader.partition(":")
         loaded = getattr(import_module(module), attribute)
         return loaded if self.options is None else loaded(**self.options)
+
+
+def _installed(package: str) -> str | None:
+    """Return the version of a distribution, None for modules that no installed one has."""
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ ENGINE_LONG_OVERRUN: Final = 2
 ENGINE_MIDDLE_TOKENS: Final = 24
 ENGINE_MIDDLE_COUNT: Final = 4000
 ENGINE_MIDDLE_SHARE: Final = 0.3
-# The least mean of these, and the least room of an engine: more tokens than `calls` judges of every engine.
+# Tokens that they must have on average, and for which an engine must have room: more than `calls` judges.
 ENGINE_MIDDLE_LEAST: Final = effort.ENGINE_SAMPLED_TOKENS
 ENGINE_MIDDLE_TOGETHER: Final = 32  # So many are judged at once.
 # How many times as many tokens without speculation show whether the rows are at fault.

@@ -53,7 +53,7 @@ _MARK: Final = 1e-10
 _NARROW: Final = ("float16", "bfloat16", "float8")
 
 _DEPTH: Final = 3
-"""How deep tensors are looked for in what an engine holds."""
+"""Tensors are looked for in what an engine holds, and in what that holds, to this depth."""
 _HELD: Final = 256
 """So many attributes, or elements, of one object are looked at."""
 
@@ -91,7 +91,7 @@ class Rounding:
     def step(self) -> str:
         """How to know what is rounding."""
         if self.unsure > MOST:
-            return "let the engine compute in float32 or float64: then rounding is told from a defect"
+            return "let the engine compute in float32 or float64: what is still off then is a defect"
         return (
             "to know what is rounding, return probabilities in the number type in which the engine computes, "
             "show those of verification by rows_along, or compute in float64"
@@ -125,8 +125,8 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
             apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
     way, most = max(apart.items(), key=lambda item: item[1])
     types = sorted({_type_of(row) for row in returned})
-    held = "" if any(one.startswith(_NARROW) for one in types) else narrow_type_of(code.engine)
-    is_narrow = bool(held) or any(one.startswith(_NARROW) for one in types)
+    held = _narrow_type_of(code.engine)
+    is_narrow = any(one.startswith(_NARROW) for one in (*types, held))
     stated = FLOAT32 if is_narrow or "float32" in types or most > _MARK else 0.0
     a_token = max(least, stated, 2 * most if most <= MOST else 0.0)
     is_float64 = not stated and again > 0  # computed twice, it differs by rounding of float64 only
@@ -141,13 +141,13 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
     )
 
 
-def narrow_type_of(engine: object) -> str:
+def _narrow_type_of(engine: object) -> str:
     """Return the narrow number type of tensors that an engine, its class or its module holds, or "".
 
     Models in bfloat16 return float32 rows as a rule, by a softmax in float32: the rows do not show the type.
     """
     kind = type(engine)
-    around = {**vars(sys.modules.get(kind.__module__, object)), **vars(kind)}
+    around = {**getattr(sys.modules.get(kind.__module__), "__dict__", {}), **vars(kind)}
     return _narrow_type_in(engine, _DEPTH) or _narrow_type_in(around, _DEPTH)
 
 
@@ -155,18 +155,13 @@ def _narrow_type_in(holder: object, depth: int) -> str:
     torch = sys.modules.get("torch")
     if torch is None or depth < 0 or isinstance(holder, str | bytes | int | float | type | ModuleType):
         return ""
-    if isinstance(holder, torch.Tensor):
-        name = _type_of(holder)
-        return name if name.startswith(_NARROW) else ""
-    if isinstance(holder, torch.nn.Module):
-        held, depth = [*holder.parameters()], _DEPTH
-    elif isinstance(holder, dict):
-        held = list(holder.values())[:_HELD]
-    elif isinstance(holder, list | tuple):
-        held = list(holder[:_HELD])
-    else:
-        held = list(getattr(holder, "__dict__", {}).values())[:_HELD]
-    return next((name for one in held if (name := _narrow_type_in(one, depth - 1))), "")
+    if isinstance(holder, torch.Tensor | torch.nn.Module):
+        tensors = [holder] if isinstance(holder, torch.Tensor) else holder.parameters()
+        return next((name for name in map(_type_of, tensors) if name.startswith(_NARROW)), "")
+    if not isinstance(holder, list | tuple):
+        holder = (holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})).values()
+    some = [*holder][:_HELD]
+    return next((name for one in some if (name := _narrow_type_in(one, depth - 1))), "")
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:

@@ -122,3 +122,7 @@ def test_a_version_that_does_not_have_the_code_yet_is_a_reason(since, reason):
     )
     assert reason in subject.why_unavailable
     assert bool(reason) == bool(subject.why_unavailable)
+
+
+def test_modules_of_no_installed_version_are_not_too_old():
+    assert not Known("fast-decoder", "fast_decoder:verify", "fast-decoder", since="2.0").why_unavailable

@@ -335,7 +335,7 @@ def _races(scores: Array, axis: int | None, out: Array, *, largest: bool, keepdi
         current_run().cannot_trace("race", "winners would be written into an ordinary array")
     rows = _rows(scores, axis)
     pending = places(rows, largest=largest, none_wins=True)[..., 0]
-    # Of rows that share noise one winner at most can be decided: the one that is used.
+    # Where rows share noise, only one winner can be decided: that waits until it is used.
     winners = passing_for(pending, np.int64) if _share_noise(rows) else pending.astype(np.int64)
     if axis is None:
         winners = winners.reshape((1,) * scores.ndim if keepdims else ())

@@ -242,7 +242,8 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
 def _place(index: Any) -> Any:
     """Return an index with the pending integers in it decided, however deep they lie."""
     if isinstance(index, tuple | list):
-        return type(index)(map(_place, index))
+        places = [*map(_place, index)]
+        return places if isinstance(index, list) else tuple(places)  # a named one, too
     return int(index) if isinstance(index, Symbol) else index
 
 

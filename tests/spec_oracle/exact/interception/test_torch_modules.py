@@ -1,5 +1,7 @@
 """Modules that have nothing to do with random numbers are left alone; all others are traced or refused."""
 
+from typing import NamedTuple
+
 import pytest
 
 from spec_oracle.exact.interception import UnrepeatableError, enumerate_calls
@@ -104,6 +106,20 @@ def test_a_module_that_draws_only_later_is_refused():
     module = DrawsLater()
     with pytest.raises(UnrepeatableError, match="not intercepted"):
         enumerate_calls(twice(lambda: float(module())))
+
+
+class Place(NamedTuple):
+    row: int
+    token: int
+
+
+def test_a_named_tuple_can_be_an_index():
+    def run():
+        row = torch.zeros(1, 2)
+        row[Place(0, torch.multinomial(torch.tensor([0.25, 0.75]), 1).item())] = 1
+        return int(row[Place(0, 1)])
+
+    assert law_of(run) == [(0.25, 0), (0.75, 1)]
 
 
 def test_tokens_in_a_list_can_be_an_index():
