@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from spec_oracle.contracts.engine import Step
+from spec_oracle.language_models import cache_name
 from spec_oracle.third_party.engines.hugging_face import VOCAB, small_model
 
 Tensor: TypeAlias = Any
@@ -36,8 +37,9 @@ class Reader:
         """Read more tokens; return the logits of what follows each of them, [n, V]."""
         import torch
 
-        output = self.network(torch.tensor([[*tokens]]), past_key_values=self.past, use_cache=True)
-        self.past = output.past_key_values
+        name = cache_name(self.network)
+        output = self.network(torch.tensor([[*tokens]]), use_cache=True, **{name: self.past})
+        self.past = output[name]
         self.length += len(tokens)
         return output.logits[0]
 

@@ -20,7 +20,7 @@ import torch
 from lab.studies.provider_models import Served, served
 from spec_oracle.audit.long_tokens import N_GRAM
 from spec_oracle.commands.options import prompts_of
-from spec_oracle.language_models import load_language_model
+from spec_oracle.language_models import cache_name, load_language_model
 from spec_oracle.report.table import markdown_table
 from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.servers.checks.subject import SERVER_TOKENS
@@ -76,12 +76,12 @@ class Compared:
 
 def contexts(reference: Served, prompts: Sequence[Sequence[int]], generator: torch.Generator) -> torch.Tensor:
     """Return completions int [P, COMPLETIONS, TOKENS] of the reference; what would end one does not."""
-    found = []
+    found, name = [], cache_name(reference.network)
     for prompt in prompts:
         ids, made, cache = torch.tensor([prompt] * COMPLETIONS), [], None
         for _ in range(TOKENS):
-            out = reference.network(ids, past_key_values=cache, logits_to_keep=1)
-            cache = out.past_key_values
+            out = reference.network(ids, logits_to_keep=1, **{name: cache})
+            cache = out[name]
             law = out.logits[:, -1].double().softmax(dim=-1)
             ids = torch.multinomial(law, 1, generator=generator)
             made.append(ids)
@@ -102,8 +102,9 @@ def laws(one: Served, prompts: Sequence[Sequence[int]], completions: torch.Tenso
 def short_law(one: Served, prompt: Sequence[int]) -> dict[tuple[int, ...], float]:
     """Return the distribution of completions of SHORT tokens, top-k filtered, by their tokens."""
     ids, found = torch.tensor([one.prompt(prompt)]), dict[tuple[int, ...], float]({(): 1.0})
-    out = one.network(ids, use_cache=True, logits_to_keep=1)
-    cache, logits = out.past_key_values, one.logits(ids, 1)[:, -1]
+    name = cache_name(one.network)
+    cache = one.network(ids, use_cache=True, logits_to_keep=1)[name]
+    logits = one.logits(ids, 1)[:, -1]
     for place in range(SHORT):
         values, tokens = logits.topk(TOP_K, dim=-1)
         parts = values.softmax(dim=-1)
@@ -114,7 +115,7 @@ def short_law(one: Served, prompt: Sequence[int]) -> dict[tuple[int, ...], float
         }
         if place + 1 < SHORT:
             cache.batch_repeat_interleave(TOP_K)
-            logits = one.logits(tokens.reshape(-1, 1), 1, past_key_values=cache)[:, -1]
+            logits = one.logits(tokens.reshape(-1, 1), 1, **{name: cache})[:, -1]
     return found
 
 

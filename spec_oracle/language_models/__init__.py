@@ -4,6 +4,7 @@ The short text is ``smollm2``, ``smollm2:layers=12``, ``a/path:temperature=1.3``
 """
 
 import copy
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -157,6 +158,7 @@ class CachedModel:
         self.counts = torch.tensor(counts, dtype=torch.bool, device=model.device)
         self._model = model
         self._cache: Any = None
+        self._cache_name = cache_name(model.network)
         self._mask = self.unread[:, :0]
 
     def read(self, tokens: Tensor) -> Tensor:
@@ -175,10 +177,10 @@ class CachedModel:
                 input_ids=torch.cat([self.unread, tokens], dim=1),
                 attention_mask=self._mask,
                 position_ids=(first + fresh.cumsum(dim=1) - 1).clamp(min=0),
-                past_key_values=self._cache,
                 use_cache=True,
+                **{self._cache_name: self._cache},
             )
-        self._cache = output.past_key_values
+        self._cache = output[self._cache_name]
         self.unread, self.counts = self.unread[:, :0], self.counts[:, :0]
         return output.logits[:, -tokens.shape[1] - 1 :] / self._model.temperature
 
@@ -192,6 +194,11 @@ class CachedModel:
         """Forget the ones of the last tokens read that bool ``rejected`` [R, n] marks; read others next."""
         self._mask[:, self._mask.shape[1] - rejected.shape[1] :] *= ~rejected
         self.unread, self.counts = unread, counts
+
+
+def cache_name(network: Any) -> str:
+    """Return the name under which a network takes and returns its cache; transformers 5.24 changed it."""
+    return "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
 
 
 @dataclass(frozen=True)

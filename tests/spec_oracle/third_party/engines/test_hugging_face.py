@@ -45,7 +45,7 @@ REFUSED = {
     ("assistant", "Mamba 2"): "not supported with stateful models",
     ("assistant", "RecurrentGemma"): "not supported with stateful models",
     ("lookup", "Qwen3-Next"): "not supported with stateful models",
-    ("assistant", "MiniMax"): "assisted decoding requires a cache",
+    ("assistant", "MiniMax"): "[Aa]ssisted decoding requires a cache",
     ("Mamba 2 assistant", "top-k"): "only contain LinearAttention layers",
     ("RecurrentGemma assistant", "top-k"): "NoneType",
 }
