@@ -1,9 +1,9 @@
 """Requests laid end to end, with cumulative lengths: how vLLM V1's sampler and its relatives are called.
 
-batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths)
-with drawing_from(generator):
-output = my_sampler(batch.tokens, batch.ends, batch.target_probs, batch.sample_bonus())
-return batch.from_padded(output)
+    batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths)
+    with drawing_from(generator):
+        output = my_sampler(batch.tokens, batch.ends, batch.target_probs, batch.sample_bonus())
+    return batch.from_padded(output)
 """
 
 from collections.abc import Mapping
