@@ -28,8 +28,9 @@ import numpy as np
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.number_types import is_narrow, narrow_type_of
+from spec_oracle.audit.engine.number_types import narrow_type_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.number_types import is_narrow
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, as_float64
 from spec_oracle.exact.completions import Ids, is_ended
