@@ -27,7 +27,8 @@ def operators_watched() -> Iterator[set[str]]:
     numbers become int8.
     """
     seen = set[str]()
-    if (torch := sys.modules.get("torch")) is None:
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
         yield seen
         return
     from torch.utils._python_dispatch import TorchDispatchMode
