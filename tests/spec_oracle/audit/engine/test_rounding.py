@@ -1,5 +1,6 @@
 """What counts as rounding is measured, the same in every check, and no blank cheque."""
 
+import math
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -227,6 +228,31 @@ def test_weights_in_bfloat16_leave_open_what_may_be_their_rounding(dtype, moved,
     is_open = verdict is SubjectVerdict.INCONCLUSIVE
     assert what_to_do(found).startswith("let the engine compute in float32") == is_open
     assert ("weights in bfloat16" in str(measured(OfWeights(dtype)))) == (dtype == "bfloat16")
+
+
+class Reports(OfWeights):
+    """Reports the log-probabilities by which it verifies."""
+
+    def reported(self, prompt, max_new_tokens):
+        tokens = self.generate(prompt, max_new_tokens)
+        rows = [self.target([*prompt, *tokens[:place]]) for place in range(len(tokens))]
+        return tokens, [math.log(row[token]) for row, token in zip(rows, tokens, strict=True)], "length"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "moved", "status"),
+    [
+        ("bfloat16", 0.003, Status.INCONCLUSIVE),
+        ("float32", 0.003, Status.FAILED),
+        ("bfloat16", 0.3, Status.FAILED),
+        ("bfloat16", 0.0, Status.PASSED),
+    ],
+)
+def test_log_probabilities_of_verification_may_be_off_by_rounding(dtype, moved, status):
+    found = checks_of(audited(Reports(dtype, moved), ("logprobs",), budget=2.0))["logprobs"]
+    assert found.status is status
+    is_open = status is Status.INCONCLUSIVE
+    assert found.remarks.do.startswith("let the engine compute in float32") == is_open
 
 
 class Computing(SteppingEngine):
