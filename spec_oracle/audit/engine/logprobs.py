@@ -14,10 +14,10 @@ import numpy as np
 from spec_oracle import clock
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.rounding import rounding_of
+from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.contracts.engine import Report
 from spec_oracle.contracts.sampler import seed_all
@@ -41,18 +41,22 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     ends = clock.now() + ENGINE_REPORTS_SHARE * context.budget
     known, unseen, tokens, draws = set[str](), list[str](), 0, 0
-    tolerance = rounding_of(subject, context).a_token
+    rounding, doubts = rounding_of(subject, context), list[str]()
     for number, case in enumerate(cases):
         now = clock.now()
-        found = _Found(case, tolerance, now + (ends - now) / (len(cases) - number))
+        found = _Found(case, rounding, now + (ends - now) / (len(cases) - number))
         wrong = found.wrong()
         draws, tokens = draws + found.draws, tokens + found.tokens
         if wrong:
             return failed(f"{case.label}: {wrong}", draws=draws, how=How.SAMPLED)
+        doubts += [f"{case.label}: {found.doubt}"] if found.doubt else []
         known |= {*found.modes[: found.reports]}
         if clock.now() > ends:
             unseen = [one.label for one in cases[number + 1 :]]
             break
+    if doubts:
+        why = f"differences of up to {_most(rounding.unsure):.2g} nats may be rounding: {rounding.why}"
+        return inconclusive(f"{doubts[0]}; {why}", draws=draws, do=rounding.step)
     what = f"those {' or '.join(sorted(known))}" if known else "none are reported"
     detail = f"{what}; {tokens:,} tokens of {draws:,} completions, which end where it is said"
     detail += f"; not looked at in this time: {'; '.join(unseen)}" if unseen else ""
@@ -63,16 +67,18 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
 class _Found:
     """Completions after one prompt; ``modes`` fit all of them so far, and messages name the first.
 
-    ``reports``: 1 if log-probabilities were reported at all, else 0.
+    ``reports``: 1 if log-probabilities were reported at all, else 0. ``doubt`` says what is wrong unless it
+    is rounding, "" if nothing is.
     """
 
     case: Case
-    tolerance: float
+    rounding: Rounding
     ends: float
     modes: list[str] = field(init=False)
     draws: int = 0
     tokens: int = 0
     reports: int = 0
+    doubt: str = ""
 
     def __post_init__(self) -> None:
         self.modes = [AFTER, BEFORE] if self.case.code.has("raw_probs") else [AFTER]
@@ -92,8 +98,11 @@ class _Found:
             if not report.logs:
                 continue
             self.reports = 1
-            faults = {mode: _fault(report, self.case, mode, self.tolerance) for mode in every}
+            faults = {mode: self._fault(report, mode, self.rounding.a_token) for mode in every}
             fitting = [mode for mode in every if not faults[mode]]
+            if not fitting and any(not self._fault(report, mode, self.rounding.unsure) for mode in every):
+                self.doubt = self.doubt or faults[AFTER]
+                continue
             if not fitting:
                 return faults[AFTER]
             if not {*fitting} & {*self.modes}:
@@ -101,6 +110,14 @@ class _Found:
                 return f"they are those {self.modes[0]}, {other} those {fitting[0]}"
             self.modes = [mode for mode in self.modes if mode in fitting]
         return ""
+
+    def _fault(self, report: Report, mode: str, rounding: float) -> str:
+        return _fault(report, self.case, mode, _most(rounding))
+
+
+def _most(rounding: float) -> float:
+    """Return by how many nats log-probabilities may differ, for a total variation that is rounding."""
+    return NEGLIGIBLE + 2 * rounding
 
 
 def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
@@ -117,7 +134,7 @@ def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
         completion,
         [*map(_logs, map(row, contexts))],
         case.code.vocab_size,
-        NEGLIGIBLE + 2 * tolerance,
+        tolerance,
         source,
     )
     if compared.differing() and case.code.has("draft_probs"):

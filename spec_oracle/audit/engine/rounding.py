@@ -10,27 +10,27 @@ sum, is 5 r at most. Over the tokens of a completion these add up
 (`spec_oracle.audit.engine.tracer`).
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
-1e-2 for narrower types, of rows or of weights that the engine holds. Of rows in float32, or in float64 with
-the marks of it, up to r counts as rounding: twice what one row explains. Rows in float64 keep the least
-tolerance of the subject. Where an engine gives the same row in two ways, and these differ, twice that
-difference counts, as long as it can be rounding at all. Beyond what counts, and up to 5 r, nobody can know:
-softmax in float64 of logits in float32 has no mark. That is neither passed nor called lossy, and samples
-could not show it: 1e-5 takes some 10^11 of them.
+1e-2 for narrower types, of rows or in computation (`spec_oracle.audit.engine.number_types`). Of rows in
+float32, or in float64 with the marks of it, up to r counts as rounding: twice what one row explains. Rows in
+float64 keep the least tolerance of the subject. Where an engine gives the same row in two ways, and these
+differ, twice that difference counts, as long as it can be rounding at all. Beyond what counts, and up to 5 r,
+nobody can know: softmax in float64 of logits in float32 has no mark. That is neither passed nor called lossy,
+and samples could not show it: 1e-5 takes some 10^11 of them.
 """
 
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.number_types import narrow_type_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.number_types import is_narrow
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, as_float64
 from spec_oracle.exact.completions import Ids, is_ended
@@ -49,13 +49,6 @@ MOST: Final = 1e-4
 
 _MARK: Final = 1e-10
 """Rows of float64 sum to 1, and repeat, up to less."""
-
-_NARROW: Final = ("float16", "bfloat16", "float8")
-
-_DEPTH: Final = 3
-"""Tensors are looked for in what an engine holds, and in what that holds, to this depth."""
-_HELD: Final = 256
-"""So many attributes, or elements, of one object are looked at."""
 
 _LIKELY: Final = 3
 _ASKED: Final = 2, 6
@@ -125,43 +118,19 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
             apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
     way, most = max(apart.items(), key=lambda item: item[1])
     types = sorted({_type_of(row) for row in returned})
-    held = _narrow_type_of(code.engine)
-    is_narrow = any(one.startswith(_NARROW) for one in (*types, held))
-    stated = FLOAT32 if is_narrow or "float32" in types or most > _MARK else 0.0
+    narrow = narrow_type_of(code, contexts[-1])
+    has_few_digits = bool(narrow) or any(map(is_narrow, types))
+    stated = FLOAT32 if has_few_digits or "float32" in types or most > _MARK else 0.0
     a_token = max(least, stated, 2 * most if most <= MOST else 0.0)
     is_float64 = not stated and again > 0  # computed twice, it differs by rounding of float64 only
     seen = f", and {way.format(f'{most:.1e}')}" if most > _MARK else ""
-    relative = 0.0 if is_float64 else NARROWER if is_narrow else FLOAT32
-    weights = f", of weights in {held}" if held else ""
+    relative = 0.0 if is_float64 else NARROWER if has_few_digits else FLOAT32
     return Rounding(
         a_token,
         unsure=max(a_token, APART * relative, 2 * most),
-        why=f"next_token_probs returns {' and '.join(types)}{weights}{seen}",
+        why=f"next_token_probs returns {' and '.join(types)}{narrow and ', '}{narrow}{seen}",
         is_assumed=a_token > least,
     )
-
-
-def _narrow_type_of(engine: object) -> str:
-    """Return the narrow number type of tensors that an engine, its class or its module holds, or "".
-
-    Models in bfloat16 return float32 rows as a rule, by a softmax in float32: the rows do not show the type.
-    """
-    kind = type(engine)
-    around = {**getattr(sys.modules.get(kind.__module__), "__dict__", {}), **vars(kind)}
-    return _narrow_type_in(engine, _DEPTH) or _narrow_type_in(around, _DEPTH)
-
-
-def _narrow_type_in(holder: object, depth: int) -> str:
-    torch = sys.modules.get("torch")
-    if torch is None or depth < 0 or isinstance(holder, str | bytes | int | float | type | ModuleType):
-        return ""
-    if isinstance(holder, torch.Tensor | torch.nn.Module):
-        tensors = [holder] if isinstance(holder, torch.Tensor) else holder.parameters()
-        return next((name for name in map(_type_of, tensors) if name.startswith(_NARROW)), "")
-    if not isinstance(holder, list | tuple):
-        holder = (holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})).values()
-    some = [*holder][:_HELD]
-    return next((name for one in some if (name := _narrow_type_in(one, depth - 1))), "")
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:

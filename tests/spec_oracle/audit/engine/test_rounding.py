@@ -1,5 +1,7 @@
 """What counts as rounding is measured, the same in every check, and no blank cheque."""
 
+import math
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -225,7 +227,134 @@ def test_weights_in_bfloat16_leave_open_what_may_be_their_rounding(dtype, moved,
     assert found.verdict is verdict
     is_open = verdict is SubjectVerdict.INCONCLUSIVE
     assert what_to_do(found).startswith("let the engine compute in float32") == is_open
-    assert ("of weights in bfloat16" in str(measured(OfWeights(dtype)))) == (dtype == "bfloat16")
+    assert ("weights in bfloat16" in str(measured(OfWeights(dtype)))) == (dtype == "bfloat16")
+
+
+class Reports(OfWeights):
+    """Reports the log-probabilities by which it verifies."""
+
+    def reported(self, prompt, max_new_tokens):
+        tokens = self.generate(prompt, max_new_tokens)
+        rows = [self.target([*prompt, *tokens[:place]]) for place in range(len(tokens))]
+        return tokens, [math.log(row[token]) for row, token in zip(rows, tokens, strict=True)], "length"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "moved", "status"),
+    [
+        ("bfloat16", 0.003, Status.INCONCLUSIVE),
+        ("float32", 0.003, Status.FAILED),
+        ("bfloat16", 0.3, Status.FAILED),
+        ("bfloat16", 0.0, Status.PASSED),
+    ],
+)
+def test_log_probabilities_of_verification_may_be_off_by_rounding(dtype, moved, status):
+    found = checks_of(audited(Reports(dtype, moved), ("logprobs",), budget=2.0))["logprobs"]
+    assert found.status is status
+    is_open = status is Status.INCONCLUSIVE
+    assert found.remarks.do.startswith("let the engine compute in float32") == is_open
+
+
+class Computing(SteppingEngine):
+    """Computes in a way that is set, and is off by ``moved``; its weights and its rows are float32."""
+
+    way, moved = "float32", 0.0
+
+    def __init__(self):
+        torch = pytest.importorskip("torch")
+        super().__init__(target=lambda context: moved_by(self.moved, TARGET(context)))
+        self.linear = torch.nn.Linear(2, 2)
+
+    def next_token_probs(self, context):
+        torch = pytest.importorskip("torch")
+        COMPUTATIONS[self.way](torch, self.linear, torch.ones(1, 2))
+        return np.asarray(TARGET(context), dtype=np.float32)
+
+
+def under_autocast(torch, linear, hidden):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        linear(hidden)
+
+
+def in_int8(torch, linear, hidden):
+    (hidden * 127 / hidden.abs().max()).round().to(torch.int8)
+
+
+def with_int8_weights(torch, linear, hidden):
+    hidden @ torch.ones(2, 2, dtype=torch.int8).float()
+
+
+COMPUTATIONS = {
+    "float32": lambda torch, linear, hidden: linear(hidden),
+    "bfloat16": under_autocast,
+    "int8": in_int8,
+    "weights alone": with_int8_weights,
+}
+
+
+def computing(way, moved=0.0):
+    engine = Computing()
+    engine.way, engine.moved = way, moved
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("way", "moved", "verdict"),
+    [
+        ("bfloat16", 0.01, SubjectVerdict.INCONCLUSIVE),
+        ("int8", 0.01, SubjectVerdict.INCONCLUSIVE),
+        ("float32", 0.01, SubjectVerdict.LOSSY),
+        ("weights alone", 0.01, SubjectVerdict.LOSSY),
+        ("bfloat16", 0.7, SubjectVerdict.LOSSY),
+        ("int8", 0.7, SubjectVerdict.LOSSY),
+    ],
+)
+def test_what_is_computed_in_narrow_types_is_seen_whatever_the_weights_are(way, moved, verdict):
+    """Autocast and dynamic quantisation: weights and rows in float32 do not show them."""
+    found = audited(computing(way, moved))
+    assert found.verdict is verdict
+    assert (f"computed in {way}" in str(measured(computing(way)))) == (way in {"bfloat16", "int8"})
+
+
+def test_a_model_that_is_dynamically_quantised_is_seen():
+    torch = pytest.importorskip("torch")
+    engine = Computing()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine.linear = torch.ao.quantization.quantize_dynamic(
+            torch.nn.Sequential(engine.linear), {torch.nn.Linear}, dtype=torch.qint8
+        )
+    assert "computed in int8" in str(measured(engine))
+
+
+def test_matrix_products_of_less_than_float32_are_seen(monkeypatch):
+    torch = pytest.importorskip("torch")
+    assert measured(Computing()).unsure == APART * FLOAT32
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
+    assert measured(Computing()).unsure == pytest.approx(0.05)
+    assert "matrix products of float32 at precision 'medium'" in str(measured(Computing()))
+
+
+@dataclass
+class Nested:
+    """Holds something, as an engine holds a runner, and that its model."""
+
+    held: object
+
+
+class Half:
+    """Stands for an array of another library than torch."""
+
+    shape, dtype = (2, 2), "mlx.core.bfloat16"
+
+
+@pytest.mark.parametrize("weights", [np.zeros(2, np.float16), Half()])
+def test_weights_of_any_library_are_found_however_deep_they_lie(weights):
+    engine = summed()
+    for _ in range(8):
+        weights = Nested({"layers": [weights]})
+    engine.parts = weights
+    assert measured(engine).unsure == pytest.approx(0.05)
 
 
 def test_twice_the_difference_of_two_ways_bounds_rounding():

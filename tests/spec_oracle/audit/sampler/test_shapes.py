@@ -122,3 +122,42 @@ def test_code_of_no_built_in_rule_is_not_identified():
     found = findings_of(subject)
     assert found.rule is None
     assert found.length is None
+
+
+def token_rule_in(dtype, share=1.0):
+    """Return the token rule in a number type; corrections have a ``share`` of the weight of token 0."""
+    torch = pytest.importorskip("torch")
+
+    def verify(tokens, draft, target, generator):
+        p, q = (rows.to(getattr(torch, dtype)) for rows in (target, draft))
+        places, number = tokens.long()[..., None], torch.arange(len(tokens))
+        uniforms = torch.rand(tokens.shape, generator=generator, dtype=torch.float64)
+        accepts = uniforms * q.gather(-1, places)[..., 0] < p[:, :-1].gather(-1, places)[..., 0]
+        accepted = accepts.long().cumprod(1).sum(1)
+        weights = target.clone()
+        weights[:, :-1] = (weights[:, :-1] - draft).clamp(min=0)
+        weights[:, :-1, 0] *= share
+        last = torch.multinomial(weights[number, accepted], 1, generator=generator)
+        emitted = torch.nn.functional.pad(tokens.long(), (0, 1), value=-1)
+        emitted[torch.arange(emitted.shape[1]) > accepted[:, None]] = -1
+        return emitted.scatter(1, accepted[:, None], last), accepted
+
+    return verify
+
+
+@pytest.mark.usefixtures("less_effort")
+@pytest.mark.parametrize(
+    ("dtype", "share", "dtypes", "status"),
+    [
+        ("float16", 1.0, ("float32",), Status.INCONCLUSIVE),
+        ("float16", 1.0, ("float16",), Status.PASSED),
+        ("float32", 0.999, ("float32",), Status.FAILED),
+        ("float16", 0.2, ("float32",), Status.FAILED),
+    ],
+)
+def test_what_rounding_of_a_narrow_type_may_explain_is_left_open(dtype, share, dtypes, status):
+    """Rows in float32, computed in float16: the type that the code computes in is named."""
+    found = outcome(token_rule_in(dtype, share), shapes=3, dtypes=dtypes, array="torch")
+    assert found.status is status
+    assert (f"--dtype {dtype}" in found.remarks.do) == (status is Status.INCONCLUSIVE)
+    assert (f"rounding of {dtype}" in found.detail) == (status is Status.INCONCLUSIVE)
