@@ -4,6 +4,8 @@
     with drawing_from(generator):
         output = my_sampler(batch.tokens, batch.ends, batch.target_probs, batch.sample_bonus())
     return batch.from_padded(output)
+
+`FlatBatch` has the other forms that such samplers take.
 """
 
 from collections.abc import Mapping

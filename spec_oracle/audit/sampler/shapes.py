@@ -128,18 +128,17 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     if wrong := tried.wrong:
         inputs = {"shape": wrong.shape, "seed": wrong.seed}
         found = result_of(tried, extent, context)
-        if narrow := _rounds(tried.traced[wrong], wrong.shape):
-            why = f"rounding of {narrow}, in which the code computes, may explain it"
-            do = f"let the code compute in float32, or judge it with rows in {narrow}: add --dtype {narrow}"
-            return inconclusive(f"{found.detail}; {why}", do=do)
+        if narrow := _computed_in(tried.traced[wrong], wrong.shape):
+            do = f"let the code compute in float32; if {narrow} is meant, hand it such rows: --dtype {narrow}"
+            found = replace(found, remarks=replace(found.remarks, do=do))
         return with_inputs(found, "traced_shape", subject, context, context.rate, inputs)
     sampled = by_samples(subject, context.after_claims(), tried, pace(subject, context))
     found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
 
 
-def _rounds(found: TracedExperiment, shape: Shape) -> str:
-    """Return the narrow number type in which code computes and which explains a distance, or ""."""
+def _computed_in(found: TracedExperiment, shape: Shape) -> str:
+    """Return a narrow number type in which code computes and whose rounding explains a distance, or ""."""
     with operators_watched() as seen:
         found.experiment.many(1)
     explains = partial(tolerance, draft_length=shape.draft_length, vocab_size=shape.vocab_size)
