@@ -10,30 +10,37 @@ sum, is 5 r at most. Over the tokens of a completion these add up
 (`spec_oracle.audit.engine.tracer`).
 
 r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
-1e-2 for narrower types, of rows or in computation (`spec_oracle.audit.engine.number_types`). Of rows in
-float32, or in float64 with the marks of it, up to r counts as rounding: twice what one row explains. Rows in
-float64 keep the least tolerance of the subject. Where an engine gives the same row in two ways, and these
-differ, twice that difference counts, as long as it can be rounding at all. Beyond what counts, and up to 5 r,
-nobody can know: softmax in float64 of logits in float32 has no mark. That is neither passed nor called lossy,
-and samples could not show it: 1e-5 takes some 10^11 of them.
+1e-2 for narrower types, of rows or in computation. Of rows in float32, or in float64 with the marks of it, up
+to r counts as rounding: twice what one row explains. Rows in float64 keep the least tolerance of the subject.
+Where an engine gives the same row in two ways, and these differ, twice that difference counts, as long as it
+can be rounding at all. Beyond what counts, and up to 5 r, nobody can know: softmax in float64 of logits in
+float32 has no mark. That is neither passed nor called lossy, and samples could not show it: 1e-5 takes some
+10^11 of them.
+
+A model in bfloat16 returns rows in float32 as a rule, by a softmax in float32. Under autocast, or where the
+inputs of its layers are quantised, its weights may be float32, too. So the engine is searched for arrays in
+narrow types, and the operators of torch are watched while it returns a row and a few tokens.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
+from types import FunctionType, ModuleType
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.number_types import narrow_type_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.number_types import is_narrow
-from spec_oracle.contracts import SubjectRaisedError
-from spec_oracle.contracts.engine import EngineCode, as_float64
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.contracts.engine import EngineCode, as_float64, copy_of
 from spec_oracle.exact.completions import Ids, is_ended
+from spec_oracle.exact.interception.number_types import is_narrow, operators_watched, type_name
 
 FLOAT32: Final = 1e-5
 """Relative error of a probability that float32 explains, r."""
@@ -49,6 +56,15 @@ MOST: Final = 1e-4
 
 _MARK: Final = 1e-10
 """Rows of float64 sum to 1, and repeat, up to less."""
+
+_HELD: Final = 4096
+"""So many objects that an engine holds are looked at, the outermost first."""
+
+_DEPTH: Final = 3
+"""So deep do arrays lie in the module of an engine: deeper ones need not be its own."""
+
+_TOKENS: Final = 3
+"""Tokens that are generated while the operators of torch are watched."""
 
 _LIKELY: Final = 3
 _ASKED: Final = 2, 6
@@ -118,7 +134,7 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
             apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
     way, most = max(apart.items(), key=lambda item: item[1])
     types = sorted({_type_of(row) for row in returned})
-    narrow = narrow_type_of(code, contexts[-1])
+    narrow = _narrow_type_of(code, contexts[-1])
     has_few_digits = bool(narrow) or any(map(is_narrow, types))
     stated = FLOAT32 if has_few_digits or "float32" in types or most > _MARK else 0.0
     a_token = max(least, stated, 2 * most if most <= MOST else 0.0)
@@ -131,6 +147,64 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
         why=f"next_token_probs returns {' and '.join(types)}{narrow and ', '}{narrow}{seen}",
         is_assumed=a_token > least,
     )
+
+
+def _narrow_type_of(code: EngineCode, context: Ids) -> str:
+    """Return how an engine computes in less than float32, in words, or "" where nothing shows that."""
+    if held := _narrow_type_held(code.engine):
+        return f"weights in {held}"
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return ""
+    with operators_watched() as seen, suppress(SubjectRaisedError, ContractError):
+        code.returned(context)
+        if (copied := copy_of(code.unused)) is not None:
+            EngineCode(copied).generated(context, _TOKENS)
+    if seen:
+        return f"computed in {min(seen)}"
+    precision = torch.get_float32_matmul_precision()
+    return "" if precision == "highest" else f"matrix products of float32 at precision {precision!r}"
+
+
+def _narrow_type_held(engine: object) -> str:
+    """Return the narrow number type of arrays that an engine, its class or its module holds, or ""."""
+    kind = type(engine)
+    around = {**getattr(sys.modules.get(kind.__module__), "__dict__", {}), **vars(kind)}
+    arrays = chain(_arrays_held(engine, sys.maxsize), _arrays_held(around, _DEPTH))
+    return next(filter(is_narrow, map(type_name, arrays)), "")
+
+
+def _arrays_held(holder: object, depth: int) -> Iterator[object]:
+    """Yield arrays in an object, and in what that holds, to a depth, the outermost first."""
+    torch = sys.modules.get("torch")
+    module = torch.nn.Module if torch is not None else ()
+    waiting, seen = deque([(holder, depth)]), {id(holder)}
+    while waiting:
+        one, depth = waiting.popleft()
+        if isinstance(one, str | bytes | int | float | type | ModuleType | FunctionType):
+            continue
+        if isinstance(one, module):
+            yield from chain(one.parameters(), one.buffers())
+        elif _is_array(one):
+            yield one
+        elif depth:
+            parts = [part for part in _parts(one) if id(part) not in seen][: _HELD - len(seen)]
+            seen.update(map(id, parts))
+            waiting.extend((part, depth - 1) for part in parts)
+
+
+def _is_array(one: object) -> bool:
+    try:
+        return isinstance(getattr(one, "shape", None), tuple)
+    except Exception:  # noqa: BLE001  # an attribute of foreign code may raise anything
+        return False
+
+
+def _parts(holder: object) -> list[object]:
+    if isinstance(holder, list | tuple):
+        return list(holder)
+    own = [*getattr(holder, "__dict__", {}).values()]
+    return [*holder.values(), *own] if isinstance(holder, dict) else own
 
 
 def _along(code: EngineCode, prompt: Ids) -> list[Ids]:

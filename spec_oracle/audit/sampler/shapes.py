@@ -19,7 +19,6 @@ from spec_oracle.audit.draws import Calls, pace
 from spec_oracle.audit.experiment import FoundBy, Ledger, TracedExperiment, TracedOutcome, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
-from spec_oracle.audit.number_types import operators_watched
 from spec_oracle.audit.results import (
     CheckResult,
     How,
@@ -42,6 +41,7 @@ from spec_oracle.audit.shapes.tried import TriedInTurn, in_turn, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.interception.number_types import operators_watched
 
 # Time for larger trees of tree samplers, beside that for all other shapes.
 SHAPES_OF_TREES_SHARE: Final = 0.4
