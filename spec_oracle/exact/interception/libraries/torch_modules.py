@@ -44,6 +44,11 @@ _quiet: Final[MutableMapping[torch.nn.Module, bool]] = WeakIdKeyDictionary()
 """Whether a module drew nothing when it was traced."""
 
 
+_COMPILED: Final = (
+    "compiled code does not show its random numbers (uncompiled, it does: set TORCHDYNAMO_DISABLE=1)"
+)
+
+
 @contextmanager
 def _compiled_refused() -> Iterator[None]:
     """Say of compiled code that it cannot be traced: while it compiles, it would compile our modes, too."""
@@ -55,7 +60,7 @@ def _compiled_refused() -> Iterator[None]:
 
     def refused(callback: object) -> object:
         if callable(callback) and active_run.get() is not None:
-            current_run().cannot_trace("torch.compile", "compiled code does not show its random numbers")
+            current_run().cannot_trace("torch.compile", _COMPILED)
         return chosen(callback)
 
     with replaced(compiler, _callback_from_stance=refused):
