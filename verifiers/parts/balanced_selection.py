@@ -15,7 +15,6 @@ from verifiers.arrays import (
     distinct_requests,
     map_fields,
     namespace,
-    positive_part,
     working_rows,
 )
 from verifiers.interface import DecisionSource
@@ -28,14 +27,12 @@ class BalancedPlan:
     """A way to select one of the drafts at a node; B requests, V tokens, G levels of p/q, R ranks.
 
     ``ranks`` [B, G, R]: the rank law of a draft of each of the ``levels``; the lowest rank is selected.
-    ``law`` [B, V]: the probability mass with which each token is then selected. ``shortfall`` [B]: how far
-    sum min(p, law) is from ``levels.optimum``, the largest acceptance that any one-step rule reaches.
+    ``law`` [B, V]: the probability mass with which each token is then selected.
     """
 
     levels: RatioLevels
     ranks: Array
     law: Array
-    shortfall: Array
 
 
 def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
@@ -46,8 +43,8 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
 
     >>> import numpy as np
     >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))
-    >>> plan.law.round(6).tolist(), plan.levels.optimum.round(6).tolist()  # hit token 0 with 1 - 0.8^2
-    ([[0.36, 0.64]], [0.86])
+    >>> plan.law.round(6).tolist()  # hit token 0 with 1 - 0.8^2
+    [[0.36, 0.64]]
     """
     plan, copy = _distinct_plans(target, draft, count)
     return map_fields(lambda values: values[copy], plan)
@@ -97,5 +94,4 @@ def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:
     rate, block = balanced(target_mass, draft_mass, hit)
     division = race(rate, block, levels.draft_mass, ranks)
     law = q * levels.of_tokens(xp.sum(division * ranks.worth[:, None, :], axis=-1))
-    accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
-    return BalancedPlan(levels, division, law, positive_part(levels.optimum - accepted))
+    return BalancedPlan(levels, division, law)
