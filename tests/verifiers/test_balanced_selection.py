@@ -12,7 +12,7 @@ from hypothesis import given
 from spec_oracle.exact import enumerate_branches
 from tests.strategies import at_night, by_day, instances
 from tests.verifiers import balanced_reference as reference
-from verifiers.parts.balanced_selection import balanced_plan, select
+from verifiers.parts.balanced_selection import balanced_plan, chances_at
 from verifiers.parts.ratio_levels import (
     MAX_LEVELS,
     RatioLevels,
@@ -220,7 +220,9 @@ def test_selection_ignores_absent_drafts_and_decides_nothing_for_one():
     tokens, present = np.array([[3, 1, 2]]), np.array([[False, True, False]])
     branches = list(
         enumerate_branches(
-            lambda rows, decisions: select(plan, tokens[rows], present[rows], decisions),
+            lambda rows, decisions: decisions.categorical(
+                chances_at(plan, rows, tokens[rows], present[rows])
+            ),
             np.ones(1),
             max_rows=9,
         )

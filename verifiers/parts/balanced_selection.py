@@ -10,14 +10,12 @@ from functools import partial
 
 from verifiers.arrays import (
     Array,
-    arange_like,
     as_float64,
     distinct_requests,
     map_fields,
     namespace,
     working_rows,
 )
-from verifiers.interface import DecisionSource
 from verifiers.parts.ranks import race, root_ranks, selection_chances, with_absent
 from verifiers.parts.ratio_levels import RatioLevels, balanced, make_levels, prefix_bounds, running_sum
 
@@ -50,25 +48,17 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
     return map_fields(lambda values: values[copy], plan)
 
 
-def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
-    """Select one draft of every request, by one decision; returns its index, int [B].
-
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at a node, ``count`` of them present.
-    """
-    return decisions.categorical(_chances(plan, arange_like(tokens, tokens.shape[0]), tokens, present))
-
-
 def balanced_chances(target: Array, draft: Array, tokens: Array, present: Array) -> tuple[Array, Array]:
     """Return the chance [B, K] of every draft at a node to be selected, and the law [B, V] of its token.
 
-    Rows as of `balanced_plan`, drafts as of `select`.
+    Rows as of `balanced_plan`; ``tokens`` int [B, K] are the drafts, ``present`` bool [B, K] which there are.
     """
     xp = namespace(tokens)
     plan, copy = _distinct_plans(target, draft, xp.sum(xp.astype(present, xp.int64), axis=-1))
-    return _chances(plan, copy, tokens, present), plan.law[copy]
+    return chances_at(plan, copy, tokens, present), plan.law[copy]
 
 
-def _chances(plan: BalancedPlan, node: Array, tokens: Array, present: Array) -> Array:
+def chances_at(plan: BalancedPlan, node: Array, tokens: Array, present: Array) -> Array:
     """Return the chance [B, K] of every draft to be selected at a ``node`` int [B] of the plan."""
     xp = namespace(plan.law)
     nodes = node[:, None] + 0 * tokens
