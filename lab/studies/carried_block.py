@@ -10,7 +10,7 @@ from lab.chains import chain_of
 from lab.studies.count_law import CountedSelection, Floats, Ints, counted_selection, posterior_after
 from verifiers import DecisionSource, Drafts, Paths, State, Verdict
 from verifiers.arrays import divide, normalised, pick
-from verifiers.parts.balanced_selection import select
+from verifiers.parts.balanced_selection import chances_at
 from verifiers.parts.path import draw_correction, last_success, residual
 from verifiers.rules.greedy_multipath_carry import greedy_stop_chances
 
@@ -84,7 +84,8 @@ class CarriedBlockVerifier:
             given, joint, selection = _seen(paths.target_probs[request, path, depth], draft, layers)
             nodes.append(_Node(layers, given, joint))
             tokens = paths.tokens[:, :, depth]
-            path = select(selection.plan_for(present.sum(axis=1)), tokens, present, decisions)
+            plan = selection.plan_for(present.sum(axis=1))
+            path = decisions.categorical(chances_at(plan, request, tokens, present))
             token = pick(tokens, path)
             present = present & (tokens == token[:, None])
             layers = layers.at(token, given, joint)

@@ -67,8 +67,8 @@ class Context:
 
     ``budget`` in seconds for each check that samples; ``rate`` is the false-alarm rate of the check that
     runs, before one does that of all of them together; ``admitted`` the total variation that is on record for
-    it, None for nothing. ``results`` are those of earlier checks, by name. ``exact`` and ``array`` are the
-    arithmetic of what is enumerated. ``shrink`` asks for the smallest inputs that show a failure; ``again``
+    it, None for nothing. ``results`` are those of earlier checks, by name. ``exact``: what is enumerated
+    is computed in rationals. ``shrink`` asks for the smallest inputs that show a failure; ``again``
     are such inputs, to be run alone.
     """
 
@@ -80,7 +80,6 @@ class Context:
     inputs: Inputs = Inputs()
     shapes: ShapeLimits = field(default_factory=ShapeLimits)
     exact: bool = False
-    array: str = "numpy"
     shrink: bool = True
     again: FailingInputs | None = None
 

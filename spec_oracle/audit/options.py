@@ -164,7 +164,6 @@ class AuditOptions:
             inputs=Inputs(self.vocab_size, self.draft_length, self.instances, self.tokens, self.prompts),
             shapes=ShapeLimits(tuple(self.dtypes) or COUNTED, only, share),
             exact=self.exact,
-            array=self.array,
             shrink=self.shrink,
             again=self.again,
         )

@@ -78,15 +78,6 @@ class ConditionalLaw:
     guarded: float = 0.0
 
     @property
-    def emissions(self) -> dict[Context, float]:
-        """The probability of each emission that is possible."""
-        return {
-            (*prefix, int(token)): float(masses[token])
-            for prefix, masses in self.leaves.items()
-            for token in np.flatnonzero(masses)
-        }
-
-    @property
     def is_certain(self) -> bool:
         """Whether one emission has all of the probability: no random decision mattered."""
         return bool(max(masses.max() for masses in self.leaves.values()) >= CERTAIN)

@@ -10,15 +10,12 @@ from functools import partial
 
 from verifiers.arrays import (
     Array,
-    arange_like,
     as_float64,
     distinct_requests,
     map_fields,
     namespace,
-    positive_part,
     working_rows,
 )
-from verifiers.interface import DecisionSource
 from verifiers.parts.ranks import race, root_ranks, selection_chances, with_absent
 from verifiers.parts.ratio_levels import RatioLevels, balanced, make_levels, prefix_bounds, running_sum
 
@@ -28,14 +25,12 @@ class BalancedPlan:
     """A way to select one of the drafts at a node; B requests, V tokens, G levels of p/q, R ranks.
 
     ``ranks`` [B, G, R]: the rank law of a draft of each of the ``levels``; the lowest rank is selected.
-    ``law`` [B, V]: the probability mass with which each token is then selected. ``shortfall`` [B]: how far
-    sum min(p, law) is from ``levels.optimum``, the largest acceptance that any one-step rule reaches.
+    ``law`` [B, V]: the probability mass with which each token is then selected.
     """
 
     levels: RatioLevels
     ranks: Array
     law: Array
-    shortfall: Array
 
 
 def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
@@ -46,32 +41,24 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
 
     >>> import numpy as np
     >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))
-    >>> plan.law.round(6).tolist(), plan.levels.optimum.round(6).tolist()  # hit token 0 with 1 - 0.8^2
-    ([[0.36, 0.64]], [0.86])
+    >>> plan.law.round(6).tolist()  # hit token 0 with 1 - 0.8^2
+    [[0.36, 0.64]]
     """
     plan, copy = _distinct_plans(target, draft, count)
     return map_fields(lambda values: values[copy], plan)
 
 
-def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
-    """Select one draft of every request, by one decision; returns its index, int [B].
-
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at a node, ``count`` of them present.
-    """
-    return decisions.categorical(_chances(plan, arange_like(tokens, tokens.shape[0]), tokens, present))
-
-
 def balanced_chances(target: Array, draft: Array, tokens: Array, present: Array) -> tuple[Array, Array]:
     """Return the chance [B, K] of every draft at a node to be selected, and the law [B, V] of its token.
 
-    Rows as of `balanced_plan`, drafts as of `select`.
+    Rows as of `balanced_plan`; ``tokens`` int [B, K] are the drafts, ``present`` bool [B, K] which there are.
     """
     xp = namespace(tokens)
     plan, copy = _distinct_plans(target, draft, xp.sum(xp.astype(present, xp.int64), axis=-1))
-    return _chances(plan, copy, tokens, present), plan.law[copy]
+    return chances_at(plan, copy, tokens, present), plan.law[copy]
 
 
-def _chances(plan: BalancedPlan, node: Array, tokens: Array, present: Array) -> Array:
+def chances_at(plan: BalancedPlan, node: Array, tokens: Array, present: Array) -> Array:
     """Return the chance [B, K] of every draft to be selected at a ``node`` int [B] of the plan."""
     xp = namespace(plan.law)
     nodes = node[:, None] + 0 * tokens
@@ -97,5 +84,4 @@ def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:
     rate, block = balanced(target_mass, draft_mass, hit)
     division = race(rate, block, levels.draft_mass, ranks)
     law = q * levels.of_tokens(xp.sum(division * ranks.worth[:, None, :], axis=-1))
-    accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
-    return BalancedPlan(levels, division, law, positive_part(levels.optimum - accepted))
+    return BalancedPlan(levels, division, law)

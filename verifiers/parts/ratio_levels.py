@@ -56,15 +56,13 @@ class RatioLevels:
     """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
 
     ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
-    level; ``target_mass`` and ``draft_mass`` [B, G], in float64 unless exact; ``optimum`` [B], the least
-    bound of any prefix.
+    level; ``target_mass`` and ``draft_mass`` [B, G], in float64 unless exact.
     """
 
     level: Array
     share: Array
     target_mass: Array
     draft_mass: Array
-    optimum: Array
 
     def of_tokens(self, values: Array) -> Array:
         """Return ``values`` [B, G] of the levels for every token, [B, V]: the mean over its two levels."""
@@ -122,22 +120,18 @@ def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Arr
     key = ratio_key(target, draft)
     order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
-    rough, lost = _rough_and_lost(q)
-    bounds = bound(running_sum(p), rough + lost)
-    least = xp.min(bounds, axis=-1)
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = zeros(order) + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = zeros(q), p, q
     else:
-        slack = bounds - least[:, None]
-        knots = _knots(p, q, slack)
+        rough, lost = _rough_and_lost(q)
+        bounds = bound(running_sum(p), rough + lost)
+        knots = _knots(p, q, bounds - xp.min(bounds, axis=-1, keepdims=True))
         own = _mass_from(knots, rough, lost)
         level, share, target_mass, draft_mass = _grid(q, pick_each(key, order), knots, own)
     if not is_exact(target):
         target_mass, draft_mass = as_float64(target_mass), normalised(as_float64(draft_mass))
-    return RatioLevels(
-        _undo(order, level), _undo(order, share), target_mass, draft_mass, positive_part(least)
-    )
+    return RatioLevels(_undo(order, level), _undo(order, share), target_mass, draft_mass)
 
 
 def _undo(order: Array, values: Array) -> Array:

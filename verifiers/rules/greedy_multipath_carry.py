@@ -113,8 +113,6 @@ class PathNode:
 
     layers: Layers
     seen: LayeredRow  # the target that is owed here
-    draft: Array  # q(.|v) [B, V]
-    rank: Array
     law: Array  # q^Gamma(.|v) [B, V]
     alpha: Array
     surplus: Array  # r = p(v) / q^Gamma(v), joint masses of this call's target and selection [B]
@@ -179,7 +177,7 @@ def descend(paths: Paths, layers: Layers) -> tuple[list[PathNode], Array, Array]
         seen = owed(path_row(paths.target_probs, path, depth), draft, layers, paths.num_paths)
         rank = ranks(seen.target, draft)
         law = highest_path_row(draft, rank, alpha, paths.num_paths)
-        steps.append(PathNode(layers, seen, draft, rank, law, alpha, surplus))
+        steps.append(PathNode(layers, seen, law, alpha, surplus))
         present = keep_highest(present, rank, paths.tokens[:, :, depth])
         token = pick(paths.tokens[:, :, depth], first_true(present))
         surplus = surplus * divide(pick(seen.target, token), pick(law, token), otherwise=1)

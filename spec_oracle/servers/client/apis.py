@@ -30,7 +30,6 @@ _NEUTRAL: Mapping[str, object] = {"min_p": 0.0, "presence_penalty": 0.0, "freque
 class LlamaCpp:
     """llama.cpp's own ``/completion``."""
 
-    model: str = ""
     name: str = "llama.cpp"
 
     def request(self, ask: Ask, sampling: Sampling) -> Request:

@@ -199,7 +199,7 @@ def connect(
     """
     client.url = client.url.removesuffix("/v1")
     if api != "openai" and (_is_llama_cpp(client) or api):
-        spoken: Api = LlamaCpp(model)
+        spoken: Api = LlamaCpp()
     else:
         spoken = OpenAI(model or _first_model(client))
     given = tuple(_read_prompt(prompt) for prompt in prompts) or PROMPTS

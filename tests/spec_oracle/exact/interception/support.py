@@ -79,8 +79,9 @@ def emission_law(verify, target, draft, vocab_size, draft_length, *, array="nump
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
         one = Paths(*(np.asarray(array)[None, None] for array in inputs))
-        for emission, weight in law_after(SamplerCode(verify, array), one).emissions.items():
-            law[emission] += probability * weight
+        for prefix, masses in law_after(SamplerCode(verify, array), one).leaves.items():
+            for token in np.flatnonzero(masses):
+                law[(*prefix, int(token))] += probability * masses[token]
     return law
 
 
