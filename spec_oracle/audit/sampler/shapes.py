@@ -7,6 +7,7 @@ also run after every tree of each kind of `spec_oracle.audit.larger_trees`, thos
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -139,7 +140,7 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
 
 def _computed_in(found: TracedExperiment, shape: Shape) -> str:
     """Return a narrow number type in which code computes and whose rounding explains a distance, or ""."""
-    with operators_watched() as seen:
+    with operators_watched() as seen, suppress(ContractError, SubjectRaisedError):
         found.experiment.many(1)
     explains = partial(tolerance, draft_length=shape.draft_length, vocab_size=shape.vocab_size)
     return next((one for one in DIGITS if one in seen and found.total_variation <= explains(one)), "")

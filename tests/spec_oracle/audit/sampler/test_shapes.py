@@ -160,3 +160,17 @@ def test_code_that_computes_in_a_narrow_type_is_told_so(dtype, share, dtypes, st
     found = outcome(token_rule_in(dtype, share), shapes=3, dtypes=dtypes, array="torch")
     assert found.status is status
     assert found.remarks.do.endswith(f"--dtype {dtype}") == says_so
+
+
+@pytest.mark.usefixtures("less_effort")
+def test_a_failure_stands_where_code_raises_while_its_number_types_are_looked_for():
+    modes = pytest.importorskip("torch.utils._python_dispatch")
+    verify = token_rule_in("float32", 0.2)
+
+    def raising(*arguments):
+        if type(modes._get_current_dispatch_mode()).__name__ == "Watch":
+            raise RuntimeError("no modes")
+        return verify(*arguments)
+
+    found = outcome(raising, shapes=3, dtypes=("float32",), array="torch")
+    assert found.status is Status.FAILED
