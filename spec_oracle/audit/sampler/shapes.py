@@ -7,7 +7,6 @@ also run after every tree of each kind of `spec_oracle.audit.larger_trees`, thos
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,7 +16,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.covering import design
 from spec_oracle.audit.draftings import ToyDrafts
 from spec_oracle.audit.draws import Calls, pace
-from spec_oracle.audit.experiment import FoundBy, Ledger, TracedExperiment, TracedOutcome, find
+from spec_oracle.audit.experiment import FoundBy, Ledger, TracedOutcome, find
 from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.larger_trees import later_sizes
 from spec_oracle.audit.results import (
@@ -36,13 +35,12 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known
 from spec_oracle.audit.shapes.axes import AXES, AxisValue
 from spec_oracle.audit.shapes.coverage import Extent, result_of, said_of, step_of_a_part
-from spec_oracle.audit.shapes.places import tolerance, traced_at
-from spec_oracle.audit.shapes.trees import DIGITS, OPTIONS, Place, Shape
+from spec_oracle.audit.shapes.places import traced_at
+from spec_oracle.audit.shapes.trees import OPTIONS, Place, Shape
 from spec_oracle.audit.shapes.tried import TriedInTurn, in_turn, short
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception.number_types import operators_watched
 
 # Time for larger trees of tree samplers, beside that for all other shapes.
 SHAPES_OF_TREES_SHARE: Final = 0.4
@@ -129,21 +127,10 @@ def _on_paths(subject: SamplerSubject, context: Context) -> CheckResult:
     if wrong := tried.wrong:
         inputs = {"shape": wrong.shape, "seed": wrong.seed}
         found = result_of(tried, extent, context)
-        if narrow := _computed_in(tried.traced[wrong], wrong.shape):
-            do = f"let the code compute in float32; if {narrow} is meant, hand it such rows: --dtype {narrow}"
-            found = replace(found, remarks=replace(found.remarks, do=do))
         return with_inputs(found, "traced_shape", subject, context, context.rate, inputs)
     sampled = by_samples(subject, context.after_claims(), tried, pace(subject, context))
     found = result_of(tried, extent, context, sampled)
     return remarked(found, notes=(*found.remarks.notes, *filter(None, [notes])))
-
-
-def _computed_in(found: TracedExperiment, shape: Shape) -> str:
-    """Return a narrow number type in which code computes and whose rounding explains a distance, or ""."""
-    with operators_watched() as seen, suppress(ContractError, SubjectRaisedError):
-        found.experiment.many(1)
-    explains = partial(tolerance, draft_length=shape.draft_length, vocab_size=shape.vocab_size)
-    return next((one for one in DIGITS if one in seen and found.total_variation <= explains(one)), "")
 
 
 @part
