@@ -133,7 +133,7 @@ def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
             along = code.rows_along(prompt, (*contexts[-1], 0)[len(prompt) :])
             apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
     way, most = max(apart.items(), key=lambda item: item[1])
-    types = sorted({_type_of(row) for row in returned})
+    types = sorted({type_name(row) or type_name(np.asarray(row)) for row in returned})  # a list has none
     narrow = _narrow_type_of(code, contexts[-1])
     has_few_digits = bool(narrow) or any(map(is_narrow, types))
     stated = FLOAT32 if has_few_digits or "float32" in types or most > _MARK else 0.0
@@ -229,9 +229,3 @@ def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[Floats])
     return max(
         float(np.abs(row - code.row(context)).sum() / 2) for row, context in zip(rows, contexts, strict=True)
     )
-
-
-def _type_of(row: object) -> str:
-    """Return the number type of a row: a Python list has that of its numbers."""
-    dtype = getattr(row, "dtype", None) or np.asarray(row).dtype
-    return str(dtype).rpartition(".")[2]

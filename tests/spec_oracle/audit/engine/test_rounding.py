@@ -343,7 +343,7 @@ class Nested:
 
 
 class Half:
-    """Stands for an array of another library than torch."""
+    """As much of an array of another library as is looked at."""
 
     shape, dtype = (2, 2), "mlx.core.bfloat16"
 
